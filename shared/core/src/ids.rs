@@ -1,0 +1,170 @@
+//! Names of things. Ids that are derived (event keys, delivery ids, URL ids) are hashes, so that the same input always
+//! leads to the same record, wherever and however often it is processed.
+
+use std::fmt;
+
+use data_encoding::{BASE32_NOPAD, HEXLOWER};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::time::Timestamp;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl From<&str> for $name {
+            fn from(s: &str) -> Self {
+                $name(s.to_owned())
+            }
+        }
+    };
+}
+
+id!(/// Whose things these are. Everything is kept apart by tenant.
+    Tenant);
+id!(/// `sub_` and 26 characters.
+    SubscriptionId);
+id!(/// `url_` and 26 characters, derived from the normalised URL.
+    UrlId);
+id!(/// 26 characters derived from event id and acceptance time: an id used again a day later is another event.
+    EventKey);
+id!(/// `job_` and 26 characters.
+    JobId);
+
+/// 128 bits as 26 lower-case letters and digits: safe in headers, paths, shells and keys.
+fn short(bytes: [u8; 16]) -> String {
+    BASE32_NOPAD.encode(&bytes).to_ascii_lowercase()
+}
+
+const SHORT_LEN: usize = 26;
+
+fn hash(parts: &[&[u8]]) -> [u8; 16] {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        // The length goes first so that no two lists of parts read the same.
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let full = hasher.finalize();
+    let mut half = [0; 16];
+    half.copy_from_slice(&full[..16]);
+    half
+}
+
+/// A SHA-256 in hex, for comparing bodies and keeping keys without their text.
+#[must_use]
+pub fn fingerprint(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+impl SubscriptionId {
+    #[must_use]
+    pub fn new(random: [u8; 16]) -> Self {
+        SubscriptionId(format!("sub_{}", short(random)))
+    }
+}
+
+impl JobId {
+    #[must_use]
+    pub fn new(random: [u8; 16]) -> Self {
+        JobId(format!("job_{}", short(random)))
+    }
+
+    /// The same work always gets the same job, so that starting it twice is starting it once.
+    #[must_use]
+    pub fn derived(parts: &[&str]) -> Self {
+        let parts: Vec<&[u8]> = parts.iter().map(|p| p.as_bytes()).collect();
+        JobId(format!("job_{}", short(hash(&parts))))
+    }
+}
+
+impl UrlId {
+    #[must_use]
+    pub fn of(normalised_url: &str) -> Self {
+        UrlId(format!("url_{}", short(hash(&[normalised_url.as_bytes()]))))
+    }
+}
+
+impl EventKey {
+    #[must_use]
+    pub fn of(event_id: &str, accepted_at: Timestamp) -> Self {
+        EventKey(short(hash(&[event_id.as_bytes(), &accepted_at.as_millis().to_be_bytes()])))
+    }
+}
+
+/// An event id for a producer that gave none.
+#[must_use]
+pub fn new_event_id(random: [u8; 16]) -> String {
+    format!("evt_{}", short(random))
+}
+
+/// Which delivery: one event on its way to one subscription. The public id can be read back into this, so a delivery is
+/// found by its id without an index.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct DeliveryKey {
+    pub tenant: Tenant,
+    pub event_key: EventKey,
+    pub subscription_id: SubscriptionId,
+}
+
+impl DeliveryKey {
+    #[must_use]
+    pub fn id(&self) -> String {
+        let tail = self.subscription_id.0.strip_prefix("sub_").unwrap_or(&self.subscription_id.0);
+        format!("dlv_{}{tail}", self.event_key)
+    }
+
+    #[must_use]
+    pub fn parse(tenant: &Tenant, id: &str) -> Option<Self> {
+        let rest = id.strip_prefix("dlv_")?;
+        let plain = rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        if !plain || rest.len() != 2 * SHORT_LEN {
+            return None;
+        }
+        let (event, subscription) = rest.split_at(SHORT_LEN);
+        Some(DeliveryKey {
+            tenant: tenant.clone(),
+            event_key: EventKey(event.to_owned()),
+            subscription_id: SubscriptionId(format!("sub_{subscription}")),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delivery_id_reads_back() {
+        let key = DeliveryKey {
+            tenant: "default".into(),
+            event_key: EventKey::of("evt_1", Timestamp::from_millis(5)),
+            subscription_id: SubscriptionId::new([7; 16]),
+        };
+        assert_eq!(DeliveryKey::parse(&key.tenant, &key.id()), Some(key.clone()));
+        assert_eq!(DeliveryKey::parse(&key.tenant, "dlv_nonsense"), None);
+        assert_eq!(DeliveryKey::parse(&key.tenant, &format!("dlv_{}", "é".repeat(26))), None);
+    }
+
+    #[test]
+    fn the_same_id_at_another_time_is_another_event() {
+        let a = EventKey::of("evt_1", Timestamp::from_millis(5));
+        assert_ne!(a, EventKey::of("evt_1", Timestamp::from_millis(6)));
+        assert_ne!(a, EventKey::of("evt_2", Timestamp::from_millis(5)));
+    }
+}

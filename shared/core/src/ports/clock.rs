@@ -1,0 +1,24 @@
+use std::time::Duration;
+
+use crate::records::Now;
+use crate::time::Timestamp;
+
+/// Two clocks. The schedule's clock drives due times, probes, expiry and what the API shows, and may run faster in
+/// development. The real one drives leases, visibility, `webhook-timestamp` and secret rotation.
+pub trait Clock: Send + Sync {
+    fn now(&self) -> Timestamp;
+
+    fn now_real(&self) -> Timestamp;
+
+    /// How long a real duration is on the schedule's clock.
+    fn stretch(&self, real: Duration) -> Duration;
+
+    fn both(&self) -> Now {
+        Now { schedule: self.now(), real: self.now_real() }
+    }
+}
+
+/// Randomness for ids and secrets.
+pub trait Entropy: Send + Sync {
+    fn fill(&self, bytes: &mut [u8]);
+}

@@ -1,0 +1,118 @@
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::messages::{Message, Undecodable};
+
+/// First attempts and everything else never share a queue, so that failures never slow first attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum QueueName {
+    First,
+    Retry,
+}
+
+/// How long a queue holds a message back, in whole seconds of the schedule's clock. A queue holds at most 15 minutes: longer
+/// waits rest in the store. The only way to make one is through the check, so no adapter can be asked for more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delay(u16);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a queue holds a message for at most {} s, not {wait:?}", Delay::MAX_SECS)]
+pub struct DelayTooLong {
+    pub wait: Duration,
+}
+
+impl Delay {
+    pub const MAX_SECS: u16 = 900;
+    pub const NONE: Delay = Delay(0);
+    pub const MAX: Delay = Delay(Delay::MAX_SECS);
+
+    /// Rounds up: never earlier than asked.
+    pub fn new(wait: Duration) -> Result<Delay, DelayTooLong> {
+        let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        match u16::try_from(secs) {
+            Ok(secs) if secs <= Delay::MAX_SECS => Ok(Delay(secs)),
+            _ => Err(DelayTooLong { wait }),
+        }
+    }
+
+    /// As long as asked, or as long as a queue can: for hints that are sent on when they come early.
+    #[must_use]
+    pub fn at_most(wait: Duration) -> Delay {
+        Delay::new(wait).unwrap_or(Delay::MAX)
+    }
+
+    #[must_use]
+    pub fn as_secs(self) -> u16 {
+        self.0
+    }
+
+    #[must_use]
+    pub fn as_duration(self) -> Duration {
+        Duration::from_secs(u64::from(self.0))
+    }
+}
+
+/// A message on its way into a queue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outgoing {
+    pub message: Message,
+    pub delay: Delay,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// Some were not taken. The rest was: a batch may fail in part.
+    #[error("{} messages were not taken: {why}", .unsent.len())]
+    Partly { unsent: Vec<Outgoing>, why: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the queue did not answer: {0}")]
+pub struct QueueError(pub String);
+
+/// The sending side: all that use-cases need.
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Answers when every message is safe. Grouped by `Message::group`, so that one URL's messages cannot starve another's.
+    async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError>;
+}
+
+/// Names one receipt of a message: deleting by it is idempotent, and without effect once the message was received again.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Receipt(pub String);
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Received {
+    pub message: Result<Message, Undecodable>,
+    pub receipt: Receipt,
+    /// 1 for the first time. May be too high, never too low.
+    pub receive_count: u32,
+}
+
+/// The receiving side, for hosts that poll. A received message is invisible for the queue's visibility timeout (real time)
+/// and then received again, unless it was deleted.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// What is ready now, at most `max`; empty if nothing is.
+    async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError>;
+
+    async fn delete(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<(), QueueError>;
+
+    /// Makes a message visible again after `wait` (real time).
+    async fn postpone(&self, queue: QueueName, receipt: Receipt, wait: Duration) -> Result<(), QueueError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_delay_rounds_up_and_has_a_limit() {
+        assert_eq!(Delay::new(Duration::from_millis(84_800)).unwrap().as_secs(), 85);
+        assert_eq!(Delay::new(Duration::from_secs(900)).unwrap(), Delay::MAX);
+        let too_long = Duration::from_millis(900_001);
+        assert_eq!(Delay::new(too_long), Err(DelayTooLong { wait: too_long }));
+        assert_eq!(Delay::at_most(Duration::MAX), Delay::MAX);
+    }
+}

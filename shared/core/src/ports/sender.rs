@@ -1,0 +1,80 @@
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+/// Makes attempts. A failed attempt is data, not an error of ours, so there is no error to return.
+#[async_trait]
+pub trait Sender: Send + Sync {
+    async fn send(&self, request: AttemptRequest) -> AttemptResult;
+}
+
+/// One POST. Not `Debug`: it carries a payload and perhaps a token.
+#[derive(Clone)]
+pub struct AttemptRequest {
+    pub url: String,
+    pub body: Bytes,
+    /// Names in lower case.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// How the POST ended, and how long it took.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptResult {
+    pub answer: Answer,
+    pub took: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The receiver answered in time; 2xx is success, everything else is not.
+    Status {
+        status: u16,
+        /// At most 4 KiB of the answer, as text.
+        excerpt: String,
+        /// From a `retry-after` header, in either of its forms, as a wait from now.
+        retry_after: Option<Duration>,
+    },
+    /// There was no complete answer.
+    Failed { kind: FailureKind, detail: String },
+}
+
+impl Answer {
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        matches!(self, Answer::Status { status: 200..=299, .. })
+    }
+
+    /// How long the receiver asked to be left alone. Only 429 and 503 may ask.
+    #[must_use]
+    pub fn asked_to_wait(&self) -> Option<Duration> {
+        match self {
+            Answer::Status { status: 429 | 503, retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The name has no address.
+    Dns,
+    Connect,
+    Tls,
+    Timeout,
+    /// The connection broke, or what came back is not HTTP.
+    Body,
+}
+
+impl fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FailureKind::Dns => "dns",
+            FailureKind::Connect => "connect",
+            FailureKind::Tls => "tls",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Body => "body",
+        })
+    }
+}

@@ -1,0 +1,150 @@
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::ids::{EventKey, Tenant, UrlId};
+use crate::records::{Key, ListIndex, Now, Record, UrlRecord};
+use crate::rules::health::Outcome;
+use crate::time::Timestamp;
+
+/// The most keys of one `get`.
+pub const MOST_KEYS: usize = 100;
+/// The most writes of one transaction.
+pub const MOST_WRITES: usize = 100;
+
+/// A record and the version under which it was read. The version changes with every write of that key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Versioned {
+    pub record: Record,
+    pub version: u64,
+}
+
+/// What must hold for a write to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    Any,
+    Absent,
+    Version(u64),
+}
+
+// Records differ in size, but a write is made and consumed at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    Put { record: Record, expect: Expect },
+    Delete { key: Key, expect: Expect },
+}
+
+impl Write {
+    #[must_use]
+    pub fn put(record: Record, expect: Expect) -> Write {
+        Write::Put { record, expect }
+    }
+
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Write::Put { record, .. } => record.key(),
+            Write::Delete { key, .. } => key.clone(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the store did not answer: {0}")]
+pub struct StoreError(pub String);
+
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// What was expected of this key does not hold. Nothing was written.
+    #[error("{} / {} was changed by somebody else", .0.partition, .0.sort)]
+    Conflict(Key),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Ascending,
+    Descending,
+}
+
+/// Part of one partition of the base table. Always a consistent read.
+#[derive(Clone, Debug)]
+pub struct Query {
+    pub partition: String,
+    /// Sort keys that start with this.
+    pub prefix: String,
+    /// Only sort keys beyond this one, in the direction of `order`: where the page before ended.
+    pub after: Option<String>,
+    pub order: Order,
+    pub limit: usize,
+}
+
+/// Part of one partition of a list index. May lag behind writes by a moment.
+#[derive(Clone, Debug)]
+pub struct IndexQuery {
+    pub index: ListIndex,
+    pub partition: String,
+    /// Only sort keys at or after this one.
+    pub from: Option<String>,
+    /// Only sort keys before this one.
+    pub to: Option<String>,
+    /// Only entries beyond this one, in the direction of `order`: the `next` of the page before.
+    pub after: Option<String>,
+    pub order: Order,
+    pub limit: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    pub items: Vec<Versioned>,
+    /// Where the next page starts; `None` if this was the last one. Opaque: hand it back as `after`.
+    pub next: Option<String>,
+}
+
+/// Which body: stored once per accepted event.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BodyKey {
+    pub tenant: Tenant,
+    pub event_key: EventKey,
+}
+
+/// Records by key, with conditional writes. Cut so that one DynamoDB table with named indexes can answer every call without a
+/// scan, and an embedded store just as well.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Consistent. In the order of the keys; at most [`MOST_KEYS`].
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError>;
+
+    /// Base table, one partition.
+    async fn query(&self, query: Query) -> Result<Page, StoreError>;
+
+    /// One partition of a list index.
+    async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError>;
+
+    /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first.
+    async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;
+
+    /// All or nothing, durable when it answers; at most [`MOST_WRITES`], each of another key.
+    async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError>;
+
+    /// Unconditional and not a transaction: each is written or named in the answer.
+    async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError>;
+
+    /// Counts outcomes on a URL by [`UrlRecord::count`], atomically, with its history. Correct under any number of concurrent
+    /// callers. Answers the record before and after; `None` if there is no such URL.
+    async fn count_outcomes(
+        &self,
+        tenant: &Tenant,
+        url: &UrlId,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
+
+    /// Stores a body if there is none, durable when it answers. Its removal time is only ever moved on.
+    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError>;
+
+    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError>;
+
+    /// Moves a body's removal on; never nearer. `false`: there is no such body.
+    async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError>;
+}

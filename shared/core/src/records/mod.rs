@@ -1,0 +1,157 @@
+//! What is kept. Each record knows its key and its index entries, so that every adapter stores it at the same place and no
+//! adapter needs to understand it.
+//!
+//! | record | partition | sort |
+//! |---|---|---|
+//! | event | `event#tenant#event id` | `event` |
+//! | delivery | `deliveries#tenant#event key` | `subscription` |
+//! | first-attempt success (log) | `deliveries#tenant#event key` | `subscription#log` |
+//! | attempt | `deliveries#tenant#event key` | `subscription#attempt#epoch#n#time` |
+//! | URL | `url#tenant#url id` | `health` |
+//! | URL history | `url#tenant#url id` | `history#generation` |
+//! | parked pointer | `parked#tenant#url id` | `due#subscription#event key` |
+//! | subscription | `subscriptions#tenant` | `subscription` |
+//! | equal-subscription guard | `distinct#tenant` | `fingerprint` |
+//! | URL list entry | `urls#tenant` | `url id` |
+//! | tenant version | `tenant#tenant` | `version` |
+//! | job | `job#tenant#job id` | `job` |
+
+mod delivery;
+mod event;
+mod job;
+mod subscription;
+mod url;
+
+use serde::{Deserialize, Serialize};
+
+pub use delivery::{
+    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery, ParkedPointer, Reason,
+};
+pub use event::{EventRecord, IdPhase};
+pub use job::{Job, JobRecord};
+pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
+pub use url::{HistoryEntry, Now, Release, UrlListEntry, UrlRecord};
+
+use crate::ids::Tenant;
+use crate::time::Timestamp;
+
+/// Written into every record and message. The previous version is understood; a newer one is left for a newer Holdfast.
+pub const VERSION: u32 = 1;
+
+/// How many partitions the sweep's index is spread over, because one key takes 1,000 writes a second.
+pub const SWEEP_SHARDS: u8 = 8;
+
+/// Where a record is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub partition: String,
+    pub sort: String,
+}
+
+impl Key {
+    #[must_use]
+    pub fn new(partition: String, sort: impl Into<String>) -> Key {
+        Key { partition, sort: sort.into() }
+    }
+
+    /// The sweep's shard of this record: fixed by its key.
+    #[must_use]
+    pub fn sweep_shard(&self) -> u8 {
+        // FNV-1a: any spread will do, but it must never change, because it is stored.
+        let bytes = self.partition.bytes().chain(self.sort.bytes());
+        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        (hash % u64::from(SWEEP_SHARDS)) as u8
+    }
+}
+
+/// The lists, beside the base table, that answer a question. All are sparse: only records that set the value are in them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ListIndex {
+    /// Deliveries of one tenant.
+    ByTenant,
+    /// Deliveries to one URL.
+    ByUrl,
+    /// Deliveries of one subscription.
+    BySubscription,
+}
+
+/// A record's entries in the indexes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IndexEntries {
+    /// When someone should look at this if nothing happens before: the sweep's index.
+    pub look_at: Option<Timestamp>,
+    /// Present for what is listed as a delivery.
+    pub listed: Option<Listed>,
+    /// When the store may remove it. Live records have none.
+    pub remove_at: Option<Timestamp>,
+}
+
+/// The values of the list indexes. All three lists share one order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub by_tenant: String,
+    pub by_url: String,
+    pub by_subscription: String,
+    /// Acceptance time, then delivery id: newest last.
+    pub sort: String,
+}
+
+/// Anything that is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Record {
+    Event(EventRecord),
+    Delivery(DeliveryRecord),
+    Logged(LoggedDelivery),
+    Attempt(Attempt),
+    Parked(ParkedPointer),
+    Url(UrlRecord),
+    UrlListEntry(UrlListEntry),
+    History(HistoryEntry),
+    Subscription(Subscription),
+    SubscriptionGuard(SubscriptionGuard),
+    TenantVersion(TenantVersion),
+    Job(JobRecord),
+}
+
+impl Record {
+    #[must_use]
+    pub fn key(&self) -> Key {
+        match self {
+            Record::Event(r) => EventRecord::key(&r.tenant, &r.id),
+            Record::Delivery(r) => DeliveryRecord::key(&r.key),
+            Record::Logged(r) => LoggedDelivery::key(&r.key),
+            Record::Attempt(r) => r.key(),
+            Record::Parked(r) => r.key(),
+            Record::Url(r) => UrlRecord::key(&r.tenant, &r.id),
+            Record::UrlListEntry(r) => Key::new(UrlListEntry::partition(&r.tenant), r.id.as_str()),
+            Record::History(r) => r.key(),
+            Record::Subscription(r) => Subscription::key(&r.tenant, &r.id),
+            Record::SubscriptionGuard(r) => r.key(),
+            Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
+            Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
+        }
+    }
+
+    #[must_use]
+    pub fn index_entries(&self) -> IndexEntries {
+        match self {
+            Record::Event(r) => IndexEntries { remove_at: r.remove_at, ..IndexEntries::default() },
+            Record::Delivery(r) => r.index_entries(),
+            Record::Logged(r) => r.index_entries(),
+            Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
+            Record::Url(r) => IndexEntries { look_at: r.look_at, ..IndexEntries::default() },
+            Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
+            Record::Parked(_)
+            | Record::UrlListEntry(_)
+            | Record::History(_)
+            | Record::Subscription(_)
+            | Record::SubscriptionGuard(_)
+            | Record::TenantVersion(_) => IndexEntries::default(),
+        }
+    }
+}
+
+pub(crate) fn tenant_list(tenant: &Tenant) -> String {
+    format!("list#{tenant}")
+}

@@ -1,0 +1,91 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Key;
+use crate::ids::{SubscriptionId, Tenant, UrlId};
+use crate::rules::filter::{Connector, Filter};
+use crate::time::Timestamp;
+
+/// A signing secret. Shown once, never logged.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// `whsec_` and base64.
+    pub value: String,
+    /// Until when an old secret signs along, in real time. `None`: the current one.
+    pub until_real: Option<Timestamp>,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Who wants which events, at which URL.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Subscription {
+    pub v: u32,
+    pub tenant: Tenant,
+    pub id: SubscriptionId,
+    /// As the URL standard writes it, without its fragment.
+    pub url: String,
+    pub url_id: UrlId,
+    pub event_types: Vec<String>,
+    pub filters: Vec<Filter>,
+    pub filter_connector: Connector,
+    pub auth_token: Option<String>,
+    pub description: Option<String>,
+    pub active: bool,
+    pub secrets: Vec<Secret>,
+    pub created_at: Timestamp,
+}
+
+// By hand, so that no token reaches a log through `{:?}`.
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("tenant", &self.tenant).field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+impl Subscription {
+    #[must_use]
+    pub fn partition(tenant: &Tenant) -> String {
+        format!("subscriptions#{tenant}")
+    }
+
+    #[must_use]
+    pub fn key(tenant: &Tenant, id: &SubscriptionId) -> Key {
+        Key::new(Self::partition(tenant), id.as_str())
+    }
+}
+
+/// Exists as long as a subscription with this fingerprint does: no two equal ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionGuard {
+    pub tenant: Tenant,
+    pub fingerprint: String,
+    pub subscription_id: SubscriptionId,
+}
+
+impl SubscriptionGuard {
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::new(format!("distinct#{}", self.tenant), self.fingerprint.as_str())
+    }
+}
+
+/// Grows with every change of the tenant's subscriptions, so that a cached list is known to be current by one small read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TenantVersion {
+    pub tenant: Tenant,
+    pub version: u64,
+    pub subscriptions: u64,
+}
+
+impl TenantVersion {
+    #[must_use]
+    pub fn key(tenant: &Tenant) -> Key {
+        Key::new(format!("tenant#{tenant}"), "version")
+    }
+}

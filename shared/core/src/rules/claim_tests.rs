@@ -1,0 +1,121 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
+use crate::records::{NewDelivery, Reason};
+use crate::rules::schedule::Schedule;
+
+const KEEP: Duration = Duration::from_secs(14 * 86_400);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+fn record() -> DeliveryRecord {
+    let new = NewDelivery {
+        key: DeliveryKey {
+            tenant: "default".into(),
+            event_key: EventKey::of("e", START),
+            subscription_id: SubscriptionId::new([1; 16]),
+        },
+        event_id: "e".into(),
+        event_type: "a.b".into(),
+        accepted_at: START,
+        url_id: UrlId::of("http://x/"),
+        url: "http://x/".into(),
+    };
+    DeliveryRecord::new(new, &Schedule::default())
+}
+
+fn ask(record: &DeliveryRecord, now: Timestamp) -> OnTicket {
+    on_ticket(record, (record.epoch, record.next_attempt), false, now, now)
+}
+
+#[test]
+fn a_live_lease_is_waited_for_and_a_lapsed_one_taken_twice() {
+    let mut record = record();
+    assert_eq!(ask(&record, START), OnTicket::Claim);
+    record.claim(START, START, TIMEOUT);
+    assert_eq!(ask(&record, START + Duration::from_secs(10)), OnTicket::WaitForLease(Duration::from_secs(20)));
+    let lapsed = START + TIMEOUT;
+    assert_eq!(ask(&record, lapsed), OnTicket::Claim);
+    record.claim(lapsed, lapsed, TIMEOUT);
+    assert_eq!(ask(&record, lapsed + TIMEOUT), OnTicket::CountAsInterrupted);
+}
+
+#[test]
+fn parking_does_not_forget_how_often_an_attempt_was_taken() {
+    let mut record = record();
+    record.claim(START, START, TIMEOUT);
+    record.claim(START, START, TIMEOUT);
+    record.park();
+    record.unpark(START);
+    assert_eq!(ask(&record, START), OnTicket::CountAsInterrupted);
+}
+
+#[test]
+fn a_ticket_behind_the_record_ends_unless_it_was_redelivered() {
+    let mut record = record();
+    record.fail(&Schedule::default(), START, None, START, KEEP);
+    assert_eq!(on_ticket(&record, (0, 0), false, START, START), OnTicket::End);
+    assert_eq!(on_ticket(&record, (0, 0), true, START, START), OnTicket::ResendCurrent);
+}
+
+#[test]
+fn a_replay_starts_afresh_and_has_no_removal_time() {
+    let schedule = Schedule::default();
+    let mut record = record();
+    record.die(Reason::Exhausted, START, KEEP);
+    assert!(record.remove_at.is_some());
+    let later = START + Duration::from_secs(86_400 * 5);
+    record.replay(&schedule, later);
+    assert_eq!((record.epoch, record.next_attempt, record.remove_at), (1, 0, None));
+    assert_eq!(record.expires_at, later + schedule.lifetime);
+    assert_eq!(ask(&record, later), OnTicket::Claim);
+}
+
+#[test]
+fn an_untouched_delivery_is_shown_as_expired() {
+    let record = record();
+    assert_eq!(record.state_at(record.expires_at), (DeliveryState::Waiting, None));
+    let after = record.expires_at + Duration::from_millis(1);
+    assert_eq!(record.state_at(after), (DeliveryState::Dead, Some(Reason::Expired)));
+    assert_eq!(ask(&record, after), OnTicket::Expire);
+}
+
+proptest! {
+    /// Tickets come at any time, duplicated; functions die at any time: never early, at most 12 counted attempts.
+    #[test]
+    fn never_early_and_at_most_twelve_counted_attempts(
+        steps in prop::collection::vec((0_u64..40_000_000, any::<bool>(), any::<bool>()), 1..120)
+    ) {
+        let schedule = Schedule::default();
+        let mut record = record();
+        let mut now = START;
+        let mut counted = 0;
+        for (wait_ms, dies, park) in steps {
+            now = now + Duration::from_millis(wait_ms);
+            match ask(&record, now) {
+                OnTicket::Claim => {
+                    prop_assert!(now >= record.due_at && now <= record.expires_at);
+                    if park { record.park(); continue; }
+                    record.claim(now, now, TIMEOUT);
+                    if !dies {
+                        record.fail(&schedule, now, None, now, KEEP);
+                        counted += 1;
+                        prop_assert!(!record.state.is_live() || record.due_at > now);
+                    }
+                }
+                OnTicket::CountAsInterrupted => {
+                    record.fail(&schedule, now, None, now, KEEP);
+                    counted += 1;
+                }
+                OnTicket::LookAtUrl => record.unpark(now),
+                OnTicket::Expire => record.die(Reason::Expired, now, KEEP),
+                OnTicket::WaitUntilDue => prop_assert!(now < record.due_at),
+                OnTicket::End | OnTicket::ResendCurrent | OnTicket::WaitForLease(_) => {}
+            }
+            prop_assert_eq!(record.state.is_live(), record.look_at.is_some(), "whatever is alive is looked at");
+            prop_assert_eq!(record.state.is_live(), record.remove_at.is_none(), "only what is over is removed");
+        }
+        prop_assert!(counted <= 12);
+    }
+}

@@ -1,0 +1,12 @@
+//! What Holdfast promises, as pure functions: time, randomness and configuration are arguments.
+
+pub mod address;
+pub mod claim;
+pub mod event_type;
+pub mod filter;
+pub mod health;
+pub mod release;
+pub mod schedule;
+pub mod signing;
+#[cfg(test)]
+pub(crate) mod test_vectors;

@@ -1,0 +1,14 @@
+//! Reads the reference vectors: those in `shared/core/vectors`, or those in the folder that `HOLDFAST_VECTORS` names.
+
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+
+pub(crate) fn read<T: DeserializeOwned>(file: &str) -> T {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/vectors");
+    #[expect(clippy::disallowed_methods, reason = "a test may be pointed at other vectors")]
+    let folder = std::env::var("HOLDFAST_VECTORS").unwrap_or_else(|_| own.to_owned());
+    let path = PathBuf::from(folder).join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read {}: {e}", path.display()));
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is not of the expected form: {e}", path.display()))
+}

@@ -1,0 +1,1 @@
+//! What Holdfast does, one verb per file, over the ports.
