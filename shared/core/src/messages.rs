@@ -39,7 +39,10 @@ pub struct FirstAttempt {
 // By hand: a payload must not reach a log through `{:?}`.
 impl std::fmt::Debug for FirstAttempt {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FirstAttempt").field("key", &self.key).field("again", &self.again).finish_non_exhaustive()
+        f.debug_struct("FirstAttempt")
+            .field("key", &self.key)
+            .field("again", &self.again)
+            .finish_non_exhaustive()
     }
 }
 
@@ -66,9 +69,9 @@ impl Message {
     pub fn group(&self) -> &str {
         match self {
             Message::FirstAttempt(m) => m.url_id.as_str(),
-            Message::Delivery { url_id, .. } | Message::Probe { url_id, .. } | Message::Release { url_id, .. } => {
-                url_id.as_str()
-            }
+            Message::Delivery { url_id, .. }
+            | Message::Probe { url_id, .. }
+            | Message::Release { url_id, .. } => url_id.as_str(),
             Message::Job { id, .. } => id.as_str(),
         }
     }
@@ -76,7 +79,8 @@ impl Message {
     /// One line of JSON; a body follows it byte for byte.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec(&Envelope { v: VERSION, message: self }).expect("messages are plain data");
+        let mut bytes =
+            serde_json::to_vec(&Envelope { v: VERSION, message: self }).expect("messages are plain data");
         if let Message::FirstAttempt(FirstAttempt { body: Some(body), .. }) = self {
             bytes.push(b'\n');
             bytes.extend_from_slice(body);

@@ -29,7 +29,7 @@ impl Delay {
 
     /// Rounds up: never earlier than asked.
     pub fn new(wait: Duration) -> Result<Delay, DelayTooLong> {
-        let secs = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
         match u16::try_from(secs) {
             Ok(secs) if secs <= Delay::MAX_SECS => Ok(Delay(secs)),
             _ => Err(DelayTooLong { wait }),

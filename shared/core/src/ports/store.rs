@@ -11,7 +11,8 @@ pub const MOST_KEYS: usize = 100;
 /// The most writes of one transaction.
 pub const MOST_WRITES: usize = 100;
 
-/// A record and the version under which it was read. The version changes with every write of that key.
+/// A record and the version under which it was read. A new record has version 1, and every write of its key adds 1, so that
+/// whoever wrote over version v knows that v + 1 is its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned {
     pub record: Record,

@@ -142,7 +142,11 @@ impl DeliveryRecord {
     /// As shown, listed and counted: an expired delivery is dead, whether or not anything has touched it yet.
     #[must_use]
     pub fn state_at(&self, now: Timestamp) -> (DeliveryState, Option<Reason>) {
-        if self.is_expired(now) { (DeliveryState::Dead, Some(Reason::Expired)) } else { (self.state, self.reason) }
+        if self.is_expired(now) {
+            (DeliveryState::Dead, Some(Reason::Expired))
+        } else {
+            (self.state, self.reason)
+        }
     }
 
     #[must_use]
@@ -176,7 +180,14 @@ impl DeliveryRecord {
     }
 
     /// Counts the failure of the next attempt, which started at `started`.
-    pub fn fail(&mut self, schedule: &Schedule, started: Timestamp, asked: Option<Duration>, now: Timestamp, keep: Duration) {
+    pub fn fail(
+        &mut self,
+        schedule: &Schedule,
+        started: Timestamp,
+        asked: Option<Duration>,
+        now: Timestamp,
+        keep: Duration,
+    ) {
         self.lease = None;
         let first_attempt_at = *self.first_attempt_at.get_or_insert(started);
         self.expires_at = schedule.expires_at(self.epoch_began_at, Some(first_attempt_at));
@@ -196,8 +207,11 @@ impl DeliveryRecord {
 
     /// Sets `look_at` for a delivery that waits: by ticket if the queue can hold one that long, else in the store.
     pub fn rest(&mut self, now: Timestamp) {
-        let look_at =
-            if self.fits_in_queue(now) { self.due_at.max(now) + TICKET_GRACE } else { self.due_at - LOOK_AHEAD };
+        let look_at = if self.fits_in_queue(now) {
+            self.due_at.max(now) + TICKET_GRACE
+        } else {
+            self.due_at - LOOK_AHEAD
+        };
         self.looked_after(look_at);
     }
 
@@ -349,12 +363,19 @@ pub struct ParkedPointer {
     pub key: DeliveryKey,
     pub url_id: UrlId,
     pub due_at: Timestamp,
+    /// So that what is past its time can be counted without reading every record.
+    pub expires_at: Timestamp,
 }
 
 impl ParkedPointer {
     #[must_use]
     pub fn of(record: &DeliveryRecord) -> ParkedPointer {
-        ParkedPointer { key: record.key.clone(), url_id: record.url_id.clone(), due_at: record.due_at }
+        ParkedPointer {
+            key: record.key.clone(),
+            url_id: record.url_id.clone(),
+            due_at: record.due_at,
+            expires_at: record.expires_at,
+        }
     }
 
     #[must_use]

@@ -9,7 +9,9 @@ use crate::time::Timestamp;
 #[serde(rename_all = "snake_case", tag = "phase")]
 pub enum IdPhase {
     /// Somebody is queueing the deliveries, and has until then.
-    Pending { lease_until_real: Timestamp },
+    Pending {
+        lease_until_real: Timestamp,
+    },
     Done,
 }
 

@@ -16,9 +16,16 @@ pub enum Job {
         accepted_at: Timestamp,
         /// The last subscription that was queued.
         after: Option<SubscriptionId>,
+        /// Somebody began the step after that: if it is begun again, its messages may be out already.
+        started: bool,
     },
     /// A deleted subscription's live deliveries become dead. Passes twice, because attempts may be under way.
-    Unsubscribe { subscription_id: SubscriptionId, after: Option<String>, pass: u32, not_before_real: Timestamp },
+    Unsubscribe {
+        subscription_id: SubscriptionId,
+        after: Option<String>,
+        pass: u32,
+        not_before_real: Timestamp,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -25,7 +25,8 @@ mod url;
 use serde::{Deserialize, Serialize};
 
 pub use delivery::{
-    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery, ParkedPointer, Reason,
+    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery,
+    ParkedPointer, Reason,
 };
 pub use event::{EventRecord, IdPhase};
 pub use job::{Job, JobRecord};
@@ -59,7 +60,8 @@ impl Key {
     pub fn sweep_shard(&self) -> u8 {
         // FNV-1a: any spread will do, but it must never change, because it is stored.
         let bytes = self.partition.bytes().chain(self.sort.bytes());
-        let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+        let hash =
+            bytes.fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
         (hash % u64::from(SWEEP_SHARDS)) as u8
     }
 }

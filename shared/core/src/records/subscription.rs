@@ -44,7 +44,10 @@ pub struct Subscription {
 // By hand, so that no token reaches a log through `{:?}`.
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription").field("tenant", &self.tenant).field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("Subscription")
+            .field("tenant", &self.tenant)
+            .field("id", &self.id)
+            .finish_non_exhaustive()
     }
 }
 

@@ -71,7 +71,13 @@ impl UrlRecord {
     }
 
     /// What a person asked for.
-    pub fn steer(&mut self, action: Manual, why: &str, by: &str, now: Now) -> Result<Option<HistoryEntry>, CannotDisableFrozen> {
+    pub fn steer(
+        &mut self,
+        action: Manual,
+        why: &str,
+        by: &str,
+        now: Now,
+    ) -> Result<Option<HistoryEntry>, CannotDisableFrozen> {
         let change = self.health.steer(action, now.schedule, why)?;
         if change.is_some() || action == Manual::Enable {
             self.after_change(now);

@@ -53,7 +53,9 @@ pub fn on_ticket(
         return OnTicket::WaitUntilDue;
     }
     match record.lease {
-        Some(lease) if lease.until_real > now_real => OnTicket::WaitForLease(lease.until_real.since(now_real)),
+        Some(lease) if lease.until_real > now_real => {
+            OnTicket::WaitForLease(lease.until_real.since(now_real))
+        }
         Some(lease) if lease.takes >= MOST_TAKES => OnTicket::CountAsInterrupted,
         _ => OnTicket::Claim,
     }

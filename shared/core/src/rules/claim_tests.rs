@@ -34,7 +34,10 @@ fn a_live_lease_is_waited_for_and_a_lapsed_one_taken_twice() {
     let mut record = record();
     assert_eq!(ask(&record, START), OnTicket::Claim);
     record.claim(START, START, TIMEOUT);
-    assert_eq!(ask(&record, START + Duration::from_secs(10)), OnTicket::WaitForLease(Duration::from_secs(20)));
+    assert_eq!(
+        ask(&record, START + Duration::from_secs(10)),
+        OnTicket::WaitForLease(Duration::from_secs(20))
+    );
     let lapsed = START + TIMEOUT;
     assert_eq!(ask(&record, lapsed), OnTicket::Claim);
     record.claim(lapsed, lapsed, TIMEOUT);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::time::Timestamp;
@@ -28,8 +28,13 @@ pub enum Op {
 pub struct Filter {
     pub field: String,
     pub op: Op,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    // `"value": null` asks for null; no `value` at all is something else.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub value: Option<Value>,
+}
+
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// How several filters are joined.

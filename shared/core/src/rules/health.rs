@@ -199,7 +199,12 @@ impl Health {
     }
 
     /// What a person asks for. `Ok(None)`: it was so already.
-    pub fn steer(&mut self, action: Manual, now: Timestamp, why: &str) -> Result<Option<Change>, CannotDisableFrozen> {
+    pub fn steer(
+        &mut self,
+        action: Manual,
+        now: Timestamp,
+        why: &str,
+    ) -> Result<Option<Change>, CannotDisableFrozen> {
         let to = match action {
             Manual::Enable => {
                 // Also when it is enabled already: the person wants clean counters and no late failure to spoil them.

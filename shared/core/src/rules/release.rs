@@ -27,7 +27,13 @@ pub struct Release {
 impl Release {
     #[must_use]
     pub fn begin(step: u64, now: Now, failures: u64) -> Release {
-        Release { step, size: 1, next_step_at: now.schedule, failures_before: failures, enabled_at_real: now.real }
+        Release {
+            step,
+            size: 1,
+            next_step_at: now.schedule,
+            failures_before: failures,
+            enabled_at_real: now.real,
+        }
     }
 
     /// Makes a step: answers its size and prepares the next.

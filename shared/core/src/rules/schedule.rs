@@ -18,7 +18,11 @@ pub struct Schedule {
 
 impl Default for Schedule {
     fn default() -> Self {
-        Schedule { step: Duration::from_millis(84_800), retries: 11, lifetime: Duration::from_secs(52 * 3600) }
+        Schedule {
+            step: Duration::from_millis(84_800),
+            retries: 11,
+            lifetime: Duration::from_secs(52 * 3600),
+        }
     }
 }
 
@@ -82,7 +86,11 @@ mod tests {
         let vectors: Vectors = test_vectors::read("schedule.json");
         let schedule = Schedule::default();
         assert_eq!(schedule.step, Duration::from_millis(vectors.step_ms));
-        assert_eq!(vectors.retries.len(), schedule.retries as usize, "every retry of the schedule has a vector");
+        assert_eq!(
+            vectors.retries.len(),
+            schedule.retries as usize,
+            "every retry of the schedule has a vector"
+        );
         let first = Timestamp::from_millis(1_700_000_000_000);
         let mut started = first;
         for v in vectors.retries {

@@ -9,6 +9,8 @@ pub(crate) fn read<T: DeserializeOwned>(file: &str) -> T {
     #[expect(clippy::disallowed_methods, reason = "a test may be pointed at other vectors")]
     let folder = std::env::var("HOLDFAST_VECTORS").unwrap_or_else(|_| own.to_owned());
     let path = PathBuf::from(folder).join(file);
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read {}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{} is not of the expected form: {e}", path.display()))
+    let text =
+        std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read {}: {e}", path.display()));
+    serde_json::from_str(&text)
+        .unwrap_or_else(|e| panic!("{} is not of the expected form: {e}", path.display()))
 }

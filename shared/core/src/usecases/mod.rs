@@ -1,1 +1,160 @@
 //! What Holdfast does, one verb per file, over the ports.
+//!
+//! Architecture Invariant: state lives in records, tickets are only hints, and any lost hint is sent again. Every use-case may
+//! be dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
+
+mod accept;
+mod attempt;
+mod conclude;
+mod deliver;
+mod enqueue;
+mod expire;
+mod fan_out;
+mod handle;
+mod inspect;
+mod job;
+mod park;
+mod probe;
+mod release;
+mod replay;
+mod retry;
+mod steer;
+mod subscribe;
+mod subscriptions;
+mod surroundings;
+mod sweep;
+mod unsubscribe;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use accept::{AcceptError, Accepted, NewEvent};
+pub use handle::Verdict;
+pub use inspect::{DeliveryFilter, DeliveryView, EventView, ListError, ListPage, Scope, UrlView};
+pub use replay::ReplayError;
+pub use steer::{SteerError, Steered};
+pub use subscribe::{NewSubscription, SubscribeError};
+pub use sweep::SweepReport;
+
+use crate::ports::{Clock, Entropy, Queue, SendError, Sender, Store, StoreError, WriteError};
+use crate::rules::schedule::Schedule;
+use subscriptions::SubscriptionCache;
+
+/// How many first-attempt successes are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryLog {
+    /// Every delivery can be looked up, and replayed.
+    All,
+    /// Only deliveries that needed a record: the cheapest.
+    Trouble,
+}
+
+/// What an operator can tune.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// From the start of an attempt to its success.
+    pub http_timeout: Duration,
+    /// The longest that one function runs: how long a lease holds.
+    pub function_timeout: Duration,
+    /// How long delivered and dead deliveries are kept.
+    pub keep: Duration,
+    pub delivery_log: DeliveryLog,
+    pub schedule: Schedule,
+    /// Whether `http://` URLs may be subscribed.
+    pub http_allowed: bool,
+}
+
+const SHORTEST_KEEP: Duration = Duration::from_secs(7 * 86_400);
+
+impl Settings {
+    /// All that is wrong with them, in sentences for the operator.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.http_timeout.is_zero() {
+            faults.push("the HTTP timeout must be more than zero".to_owned());
+        }
+        if self.http_timeout >= self.function_timeout {
+            let (http, function) = (self.http_timeout, self.function_timeout);
+            faults.push(format!(
+                "the HTTP timeout ({http:?}) must be less than the function timeout ({function:?})"
+            ));
+        }
+        if self.keep < SHORTEST_KEEP {
+            faults.push("deliveries must be kept for at least 7 days".to_owned());
+        }
+        faults
+    }
+}
+
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub sender: Arc<dyn Sender>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// All use-cases, over one set of ports. Holds no state that matters: any number may run beside each other.
+pub struct Engine {
+    ports: Ports,
+    settings: Settings,
+    subscriptions: SubscriptionCache,
+}
+
+/// The world did not answer. Nothing is lost: whoever asked asks again.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Unavailable(pub String);
+
+impl From<StoreError> for Unavailable {
+    fn from(e: StoreError) -> Self {
+        Unavailable(e.to_string())
+    }
+}
+
+impl From<WriteError> for Unavailable {
+    fn from(e: WriteError) -> Self {
+        Unavailable(e.to_string())
+    }
+}
+
+impl From<SendError> for Unavailable {
+    fn from(e: SendError) -> Self {
+        Unavailable(e.to_string())
+    }
+}
+
+/// How often a write is tried again on fresher records before the caller is told to come back.
+const MOST_CONFLICTS: usize = 16;
+
+/// For how long a stored body outlives the records that need it.
+const BODY_MARGIN: Duration = Duration::from_secs(86_400);
+
+impl Engine {
+    #[must_use]
+    pub fn new(ports: Ports, settings: Settings) -> Engine {
+        Engine { ports, settings, subscriptions: SubscriptionCache::default() }
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.ports.clock
+    }
+
+    fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.ports.entropy.fill(&mut bytes);
+        bytes
+    }
+
+    /// Until when a body is kept that is needed from now on.
+    fn body_remove_at(&self) -> crate::time::Timestamp {
+        self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep + BODY_MARGIN
+    }
+}

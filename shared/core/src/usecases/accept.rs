@@ -1,0 +1,358 @@
+//! Takes events from producers. Answers only when all is safe.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::subscriptions::{SubscriptionList, matching};
+use super::{Engine, MOST_CONFLICTS, Unavailable};
+use crate::ids::{DeliveryKey, EventKey, JobId, Tenant, fingerprint, new_event_id};
+use crate::messages::{FirstAttempt, Message};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
+use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, VERSION};
+use crate::time::Timestamp;
+
+/// Above either of these the body is stored once and one fan-out job makes the deliveries.
+const MOST_INLINE_DELIVERIES: usize = 100;
+const MOST_INLINE_BYTES: usize = 150_000;
+/// How long a given id is remembered.
+const ID_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+/// The sweep goes on with a job whose ticket was lost.
+pub(super) const JOB_GRACE: Duration = Duration::from_secs(5 * 60);
+
+/// An event as it was posted, checked by the API.
+#[derive(Clone)]
+pub struct NewEvent {
+    pub id: Option<String>,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// Arrives byte for byte as posted.
+    pub data: Box<RawValue>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Accepted {
+    pub id: String,
+    pub deliveries: u64,
+    pub duplicate: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the id {id:?} was used for another event within the last 24 hours")]
+    IdTaken { index: usize, id: String },
+    #[error("an event with the id {id:?} is being accepted right now")]
+    Busy { index: usize, id: String },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// One event on its way in.
+struct Incoming {
+    record: EventRecord,
+    body: Bytes,
+    expect: Option<Expect>,
+    /// Its deliveries may have been queued before.
+    again: bool,
+}
+
+enum Seen {
+    New(Box<Incoming>),
+    Duplicate(Accepted),
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    r#type: &'a str,
+    timestamp: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    data: &'a RawValue,
+}
+
+/// Made once, at acceptance; the same bytes on every attempt.
+fn body_of(event: &NewEvent, id: &str, accepted_at: Timestamp) -> Bytes {
+    let body = Body {
+        id,
+        r#type: &event.event_type,
+        timestamp: accepted_at.to_string(),
+        subject: event.subject.as_deref(),
+        data: &event.data,
+    };
+    serde_json::to_vec(&body).expect("checked JSON can be written").into()
+}
+
+fn fingerprint_of(event: &NewEvent) -> String {
+    let parts = (&event.event_type, &event.subject, &event.data);
+    fingerprint(&serde_json::to_vec(&parts).expect("checked JSON can be written"))
+}
+
+impl Engine {
+    /// All or none: an error means that nothing of this was accepted, though some may still be delivered.
+    pub async fn accept(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Vec<Accepted>, AcceptError> {
+        let subscriptions = self.current_subscriptions(tenant).await?;
+        for _ in 0..MOST_CONFLICTS {
+            let seen = self.meet_ids(tenant, &events, &subscriptions).await?;
+            if self.lease_ids(&seen).await? {
+                self.queue_deliveries(&seen, &subscriptions).await?;
+                return Ok(seen.into_iter().map(answer).collect());
+            }
+        }
+        Err(Unavailable("the ids of these events are being used by others".to_owned()).into())
+    }
+
+    /// Finds out which ids are new, and which are repeats.
+    async fn meet_ids(
+        &self,
+        tenant: &Tenant,
+        events: &[NewEvent],
+        subscriptions: &SubscriptionList,
+    ) -> Result<Vec<Seen>, AcceptError> {
+        let keys: Vec<_> =
+            events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id)).collect();
+        let found = if keys.is_empty() {
+            Vec::new()
+        } else {
+            self.ports.store.get(&keys).await.map_err(Unavailable::from)?
+        };
+        let mut found = found.into_iter();
+        let mut here: HashMap<&str, (String, u64)> = HashMap::new();
+        let mut seen = Vec::with_capacity(events.len());
+        for (index, event) in events.iter().enumerate() {
+            let Some(id) = &event.id else {
+                let id = new_event_id(self.random());
+                seen.push(self.incoming(tenant, event, id, None, None, subscriptions));
+                continue;
+            };
+            let earlier = found.next().flatten();
+            let print = fingerprint_of(event);
+            if let Some((first, deliveries)) = here.get(id.as_str()) {
+                if *first != print {
+                    return Err(AcceptError::IdTaken { index, id: id.clone() });
+                }
+                seen.push(Seen::Duplicate(Accepted {
+                    id: id.clone(),
+                    deliveries: *deliveries,
+                    duplicate: true,
+                }));
+                continue;
+            }
+            let earlier = earlier.and_then(|v| match v.record {
+                Record::Event(record) => Some((record, v.version)),
+                _ => None,
+            });
+            let one = self.meet_id(tenant, index, event, id, &print, earlier, subscriptions)?;
+            here.insert(id, (print, deliveries_of(&one)));
+            seen.push(one);
+        }
+        Ok(seen)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of them say something about one event")]
+    fn meet_id(
+        &self,
+        tenant: &Tenant,
+        index: usize,
+        event: &NewEvent,
+        id: &str,
+        print: &str,
+        earlier: Option<(EventRecord, u64)>,
+        subscriptions: &SubscriptionList,
+    ) -> Result<Seen, AcceptError> {
+        let now = self.ports.clock.both();
+        let remembered = earlier.as_ref().filter(|(r, _)| now.schedule.since(r.accepted_at) < ID_REMEMBERED);
+        let Some((record, version)) = remembered else {
+            let expect = earlier.as_ref().map_or(Expect::Absent, |(_, version)| Expect::Version(*version));
+            return Ok(self.incoming(tenant, event, id.to_owned(), Some(expect), None, subscriptions));
+        };
+        if record.fingerprint != print {
+            return Err(AcceptError::IdTaken { index, id: id.to_owned() });
+        }
+        match record.phase {
+            IdPhase::Done => Ok(Seen::Duplicate(Accepted {
+                id: id.to_owned(),
+                deliveries: record.deliveries,
+                duplicate: true,
+            })),
+            IdPhase::Pending { lease_until_real } if lease_until_real > now.real => {
+                Err(AcceptError::Busy { index, id: id.to_owned() })
+            }
+            // Whoever began this died: it is finished with the acceptance time that it had.
+            IdPhase::Pending { .. } => {
+                let expect = Some(Expect::Version(*version));
+                Ok(self.incoming(
+                    tenant,
+                    event,
+                    id.to_owned(),
+                    expect,
+                    Some(record.accepted_at),
+                    subscriptions,
+                ))
+            }
+        }
+    }
+
+    fn incoming(
+        &self,
+        tenant: &Tenant,
+        event: &NewEvent,
+        id: String,
+        expect: Option<Expect>,
+        accepted_before: Option<Timestamp>,
+        subscriptions: &SubscriptionList,
+    ) -> Seen {
+        let now = self.ports.clock.both();
+        let accepted_at = accepted_before.unwrap_or(now.schedule);
+        let body = body_of(event, &id, accepted_at);
+        let lease_until_real = now.real + self.settings.function_timeout;
+        let record = EventRecord {
+            v: VERSION,
+            tenant: tenant.clone(),
+            event_key: EventKey::of(&id, accepted_at),
+            event_type: event.event_type.clone(),
+            subject: event.subject.clone(),
+            accepted_at,
+            deliveries: matching(subscriptions, &event.event_type, &body).count() as u64,
+            fingerprint: if expect.is_some() { fingerprint_of(event) } else { String::new() },
+            phase: if expect.is_some() { IdPhase::Pending { lease_until_real } } else { IdPhase::Done },
+            remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
+            id,
+        };
+        Seen::New(Box::new(Incoming { record, body, expect, again: accepted_before.is_some() }))
+    }
+
+    /// `false`: somebody else was faster with one of the ids.
+    async fn lease_ids(&self, seen: &[Seen]) -> Result<bool, Unavailable> {
+        let leases: Vec<Write> = new_ones(seen)
+            .filter_map(|new| Some(Write::put(Record::Event(new.record.clone()), new.expect?)))
+            .collect();
+        if leases.is_empty() {
+            return Ok(true);
+        }
+        match self.ports.store.write(leases).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(e)) => Err(e.into()),
+        }
+    }
+
+    async fn queue_deliveries(
+        &self,
+        seen: &[Seen],
+        subscriptions: &SubscriptionList,
+    ) -> Result<(), Unavailable> {
+        let mut messages = Vec::new();
+        let mut records = Vec::new();
+        let mut finished = Vec::new();
+        for new in new_ones(seen) {
+            let done = Record::Event(EventRecord { phase: IdPhase::Done, ..new.record.clone() });
+            if new.expect.is_some() {
+                finished.push(done)
+            } else {
+                records.push(done)
+            }
+            let count = new.record.deliveries as usize;
+            if count > MOST_INLINE_DELIVERIES || (count > 0 && new.body.len() > MOST_INLINE_BYTES) {
+                messages.push(self.start_fan_out(new).await?);
+            } else {
+                let wanting = matching(subscriptions, &new.record.event_type, &new.body);
+                messages.extend(wanting.map(|s| Outgoing {
+                    message: first_attempt(&new.record, s, Some(new.body.clone()), new.again),
+                    delay: Delay::NONE,
+                }));
+            }
+        }
+        // At the same time, because an embedded store then needs only one flush for both.
+        let (sent, kept) = join(self.send_first_attempts(messages), self.keep_events(records)).await;
+        sent?;
+        kept?;
+        self.keep_events(finished).await
+    }
+
+    async fn keep_events(&self, records: Vec<Record>) -> Result<(), Unavailable> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        let left = self.ports.store.put_each(records).await?;
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(Unavailable(format!("{} events were not stored", left.len())))
+        }
+    }
+
+    async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing, Unavailable> {
+        let EventRecord { tenant, event_key, .. } = &new.record;
+        let body_key = BodyKey { tenant: tenant.clone(), event_key: event_key.clone() };
+        self.ports.store.put_body(&body_key, new.body.clone(), self.body_remove_at()).await?;
+        let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
+        let job = JobRecord {
+            v: VERSION,
+            tenant: tenant.clone(),
+            id: id.clone(),
+            job: Job::FanOut {
+                event_id: new.record.id.clone(),
+                event_key: event_key.clone(),
+                event_type: new.record.event_type.clone(),
+                accepted_at: new.record.accepted_at,
+                after: None,
+                started: new.again,
+            },
+            look_at: self.ports.clock.now() + JOB_GRACE,
+            looks: 0,
+        };
+        match self.ports.store.write(vec![Write::put(Record::Job(job), Expect::Absent)]).await {
+            // It was started before and goes on from where it is.
+            Ok(()) | Err(WriteError::Conflict(_)) => {}
+            Err(WriteError::Store(e)) => return Err(e.into()),
+        }
+        Ok(Outgoing { message: Message::Job { tenant: tenant.clone(), id }, delay: Delay::NONE })
+    }
+}
+
+pub(super) fn first_attempt(
+    event: &EventRecord,
+    subscription: &crate::records::Subscription,
+    body: Option<Bytes>,
+    again: bool,
+) -> Message {
+    Message::FirstAttempt(FirstAttempt {
+        key: DeliveryKey {
+            tenant: event.tenant.clone(),
+            event_key: event.event_key.clone(),
+            subscription_id: subscription.id.clone(),
+        },
+        event_id: event.id.clone(),
+        event_type: event.event_type.clone(),
+        accepted_at: event.accepted_at,
+        url_id: subscription.url_id.clone(),
+        body,
+        again,
+    })
+}
+
+fn new_ones(seen: &[Seen]) -> impl Iterator<Item = &Incoming> {
+    seen.iter().filter_map(|one| match one {
+        Seen::New(new) => Some(&**new),
+        Seen::Duplicate(_) => None,
+    })
+}
+
+fn deliveries_of(seen: &Seen) -> u64 {
+    match seen {
+        Seen::New(new) => new.record.deliveries,
+        Seen::Duplicate(accepted) => accepted.deliveries,
+    }
+}
+
+fn answer(seen: Seen) -> Accepted {
+    match seen {
+        Seen::New(new) => Accepted { id: new.record.id, deliveries: new.record.deliveries, duplicate: false },
+        Seen::Duplicate(accepted) => accepted,
+    }
+}

@@ -1,0 +1,241 @@
+//! Attempts of a batch, all at the same time, and what follows from them: the body, the record, then the ticket.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::future::{join, join_all, join3};
+
+use super::attempt::{Attempted, Ready};
+use super::enqueue::{release_ticket, ticket_for};
+use super::surroundings::{Prospect, Surroundings};
+use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
+use crate::ids::{DeliveryKey, Tenant, UrlId};
+use crate::ports::{BodyKey, Expect, Outgoing, Write, WriteError};
+use crate::records::{
+    Attempt, DeliveryRecord, DeliveryState, LoggedDelivery, ParkedPointer, Record, VERSION,
+};
+use crate::rules::health::{Outcome, UrlState};
+
+/// The URLs at which something was parked: each is looked at once more afterwards.
+pub(super) type Parking = BTreeSet<(Tenant, UrlId)>;
+
+impl Engine {
+    /// Attempts everything that is ready, at the same time. One result per delivery, in their order.
+    pub(super) async fn attempt_and_conclude(
+        &self,
+        ready: Vec<Ready>,
+        around: Surroundings,
+    ) -> Vec<Result<(), Unavailable>> {
+        let fresh = around.is_fresh(self.ports.clock.now_real());
+        let attempted = join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh))).await;
+        self.conclude_all(attempted).await
+    }
+
+    pub(super) async fn conclude_all(
+        &self,
+        attempted: Vec<Result<Attempted, Unavailable>>,
+    ) -> Vec<Result<(), Unavailable>> {
+        let done: Vec<&Attempted> = attempted.iter().flatten().collect();
+        let (released, (), concluded) = join3(
+            self.count_on_urls(&done),
+            self.log_successes(&done),
+            join_all(attempted.iter().map(|one| self.conclude(one))),
+        )
+        .await;
+        let mut tickets = released;
+        let mut results = Vec::with_capacity(concluded.len());
+        for one in concluded {
+            results.push(one.map(|ticket| tickets.extend(ticket)));
+        }
+        self.hint(tickets).await;
+        results
+    }
+
+    /// Reads health again if it was read too long ago.
+    async fn attempt_freshly(&self, ready: Ready, fresh: bool) -> Result<Attempted, Unavailable> {
+        if fresh {
+            return Ok(self.attempt(ready).await);
+        }
+        let around = self.look_around(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
+        match around.prospect(ready.key()) {
+            Prospect::Attempt { generation, subscription } => {
+                let subscription = subscription.clone();
+                Ok(self.attempt(Ready { generation, subscription, ..ready }).await)
+            }
+            // The message comes again and finds things as they are now.
+            _ => {
+                Err(Unavailable("the URL or its subscription changed before the attempt started".to_owned()))
+            }
+        }
+    }
+
+    /// One write per URL. A write that fails is dropped: it never sends a message back. Answers the release tickets of URLs
+    /// that became enabled.
+    async fn count_on_urls(&self, done: &[&Attempted]) -> Vec<Outgoing> {
+        let mut tallies: HashMap<(&Tenant, &UrlId), Vec<Outcome>> = HashMap::new();
+        for one in done {
+            tallies.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one.outcome());
+        }
+        let counted = join_all(tallies.into_iter().map(|((tenant, url_id), mut outcomes)| async move {
+            outcomes.sort_by_key(|o| o.ended_at);
+            let now = self.ports.clock.both();
+            self.ports.store.count_outcomes(tenant, url_id, outcomes, now).await
+        }));
+        counted.await.into_iter().filter_map(|one| self.after_count(one)).collect()
+    }
+
+    fn after_count(
+        &self,
+        counted: Result<
+            Option<(crate::records::UrlRecord, crate::records::UrlRecord)>,
+            crate::ports::StoreError,
+        >,
+    ) -> Option<Outgoing> {
+        match counted {
+            Ok(Some((before, after))) => {
+                if before.health.state != after.health.state {
+                    let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
+                    tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
+                }
+                let step = after.releasing?.step;
+                (before.health.state != UrlState::Enabled)
+                    .then(|| release_ticket(&after.tenant, &after.id, step, std::time::Duration::ZERO))
+            }
+            Ok(None) => None,
+            Err(error) => {
+                tracing::error!(%error, "health.dropped");
+                None
+            }
+        }
+    }
+
+    /// Keeps deliveries that succeeded at once, and their bodies for replay, if everything is logged.
+    async fn log_successes(&self, done: &[&Attempted]) {
+        let at_once = || done.iter().filter(|one| one.succeeded() && one.ready.claimed.is_none());
+        if self.settings.delivery_log != DeliveryLog::All || at_once().next().is_none() {
+            return;
+        }
+        let records = at_once().map(|one| Record::Logged(self.logged(one))).collect();
+        let bodies = at_once().filter(|one| one.ready.body_is_inline).map(|one| self.store_body(&one.ready));
+        let (records, bodies) = join(self.ports.store.put_each(records), join_all(bodies)).await;
+        let lost = records.map_or(true, |left| !left.is_empty()) || bodies.iter().any(Result::is_err);
+        if lost {
+            tracing::error!("some deliveries succeeded but could not be logged");
+        }
+    }
+
+    fn logged(&self, one: &Attempted) -> LoggedDelivery {
+        let new = &one.ready.new;
+        LoggedDelivery {
+            v: VERSION,
+            key: new.key.clone(),
+            event_id: new.event_id.clone(),
+            event_type: new.event_type.clone(),
+            accepted_at: new.accepted_at,
+            url_id: new.url_id.clone(),
+            url: new.url.clone(),
+            attempt: self.attempt_record(one),
+        }
+    }
+
+    async fn store_body(&self, ready: &Ready) -> Result<(), Unavailable> {
+        let key = ready.key();
+        let body_key = BodyKey { tenant: key.tenant.clone(), event_key: key.event_key.clone() };
+        Ok(self.ports.store.put_body(&body_key, ready.body.clone(), self.body_remove_at()).await?)
+    }
+
+    /// Makes the record say what happened. Answers the ticket that is to be sent.
+    async fn conclude(
+        &self,
+        attempted: &Result<Attempted, Unavailable>,
+    ) -> Result<Option<Outgoing>, Unavailable> {
+        let one = attempted.as_ref().map_err(|e| Unavailable(e.to_string()))?;
+        let attempt = self.attempt_record(one);
+        match &one.ready.claimed {
+            Some((record, version)) => self.conclude_claimed(one, record.clone(), *version, attempt).await,
+            None if one.succeeded() => Ok(None),
+            None => self.record_first_failure(one, attempt).await,
+        }
+    }
+
+    async fn record_first_failure(
+        &self,
+        one: &Attempted,
+        attempt: Attempt,
+    ) -> Result<Option<Outgoing>, Unavailable> {
+        if one.ready.body_is_inline {
+            self.store_body(&one.ready).await?;
+        }
+        let mut record = DeliveryRecord::new(one.ready.new.clone(), &self.settings.schedule);
+        self.apply(one, &mut record);
+        let ticket = ticket_for(&record, self.ports.clock.now());
+        let attempt = Record::Attempt(attempt);
+        if self.create(record, vec![Write::put(attempt.clone(), Expect::Any)]).await? {
+            return Ok(ticket);
+        }
+        // Somebody else has recorded this delivery, and is looking after it. The attempt was made all the same.
+        self.ports.store.put_each(vec![attempt]).await?;
+        Ok(None)
+    }
+
+    fn apply(&self, one: &Attempted, record: &mut DeliveryRecord) {
+        if one.succeeded() {
+            record.succeed(one.ended_at, self.settings.keep);
+        } else {
+            let asked = one.result.answer.asked_to_wait().map(|wait| one.result.took + wait);
+            let now = self.ports.clock.now();
+            record.fail(&self.settings.schedule, one.started_at, asked, now, self.settings.keep);
+        }
+    }
+
+    /// The record may have changed since it was claimed: the sweep looked at it, or the lease lapsed.
+    async fn conclude_claimed(
+        &self,
+        one: &Attempted,
+        claimed: DeliveryRecord,
+        mut version: u64,
+        attempt: Attempt,
+    ) -> Result<Option<Outgoing>, Unavailable> {
+        let number = (claimed.epoch, claimed.next_attempt);
+        let attempt = Record::Attempt(attempt);
+        let mut current = claimed;
+        for _ in 0..MOST_CONFLICTS {
+            let mut writes = vec![Write::put(attempt.clone(), Expect::Any)];
+            if current.state == DeliveryState::Parked {
+                writes.push(Write::Delete { key: ParkedPointer::of(&current).key(), expect: Expect::Any });
+            }
+            let mut record = current.clone();
+            self.apply(one, &mut record);
+            let ticket = ticket_for(&record, self.ports.clock.now());
+            writes.push(Write::put(Record::Delivery(record), Expect::Version(version)));
+            match self.ports.store.write(writes).await {
+                Ok(()) => return Ok(ticket),
+                Err(WriteError::Conflict(_)) => {}
+                Err(WriteError::Store(e)) => return Err(e.into()),
+            }
+            let Some((fresh, fresh_version)) = self.get_delivery(one.ready.key()).await? else {
+                return Ok(None);
+            };
+            // A success is a success, even when the next attempt has been prepared already.
+            let concerns = fresh.state.is_live()
+                && fresh.epoch == number.0
+                && (one.succeeded() || fresh.next_attempt == number.1);
+            if !concerns {
+                self.ports.store.put_each(vec![attempt]).await?;
+                return Ok(None);
+            }
+            (current, version) = (fresh, fresh_version);
+        }
+        Err(Unavailable(format!("{} changes too often", one.ready.key().id())))
+    }
+
+    pub(super) async fn get_delivery(
+        &self,
+        key: &DeliveryKey,
+    ) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
+        let found = self.ports.store.get(&[DeliveryRecord::key(key)]).await?.into_iter().next().flatten();
+        Ok(found.and_then(|v| match v.record {
+            Record::Delivery(record) => Some((record, v.version)),
+            _ => None,
+        }))
+    }
+}

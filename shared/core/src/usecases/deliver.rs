@@ -1,0 +1,211 @@
+//! First attempts: a batch at once. These messages are not fenced: nobody else knows of the delivery yet.
+
+use futures_util::future::{join, join_all};
+
+use super::attempt::Ready;
+use super::conclude::Parking;
+use super::handle::{DeliveryTicket, FirstMessage};
+use super::surroundings::{Prospect, Surroundings};
+use super::{Engine, Unavailable};
+use crate::ids::UrlId;
+use crate::messages::FirstAttempt;
+use crate::ports::{BodyKey, Expect, Write, WriteError};
+use crate::records::{DeliveryRecord, LoggedDelivery, NewDelivery, Reason, Record};
+
+/// A message that came this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
+const SUSPICIOUS_RECEIVES: u32 = 3;
+
+/// What a message turns out to be, once its record was read.
+enum Met {
+    Fresh(FirstAttempt),
+    /// There is a record: it is the truth, and the message is only a hint.
+    Known(DeliveryTicket),
+    Over,
+}
+
+impl Engine {
+    pub(super) async fn deliver_firsts(&self, batch: Vec<FirstMessage>) -> Vec<Result<(), Unavailable>> {
+        let met = join_all(batch.into_iter().map(|first| self.meet(first))).await;
+        let mut results: Vec<Option<Result<(), Unavailable>>> = Vec::with_capacity(met.len());
+        let (mut fresh, mut known) = (Vec::new(), Vec::new());
+        for (index, met) in met.into_iter().enumerate() {
+            results.push(None);
+            match met {
+                Ok(Met::Fresh(message)) => fresh.push((index, message)),
+                Ok(Met::Known(ticket)) => known.push((index, ticket)),
+                Ok(Met::Over) => results[index] = Some(Ok(())),
+                Err(error) => results[index] = Some(Err(error)),
+            }
+        }
+        let (fresh_indexes, fresh): (Vec<_>, Vec<_>) = fresh.into_iter().unzip();
+        let (known_indexes, known): (Vec<_>, Vec<_>) = known.into_iter().unzip();
+        let (fresh, known) = join(self.deliver_fresh(fresh), self.deliver_tickets(known)).await;
+        for (index, result) in
+            fresh_indexes.into_iter().zip(fresh).chain(known_indexes.into_iter().zip(known))
+        {
+            results[index] = Some(result);
+        }
+        results.into_iter().map(|r| r.unwrap_or(Ok(()))).collect()
+    }
+
+    async fn meet(&self, first: FirstMessage) -> Result<Met, Unavailable> {
+        let FirstMessage { message, receive_count } = first;
+        if receive_count <= 1 && !message.again {
+            return Ok(Met::Fresh(message));
+        }
+        let keys = [DeliveryRecord::key(&message.key), LoggedDelivery::key(&message.key)];
+        let found = self.ports.store.get(&keys).await?;
+        let [record, logged] = &found[..] else { return Ok(Met::Fresh(message)) };
+        if logged.is_some() {
+            return Ok(Met::Over);
+        }
+        if record.is_none() {
+            if receive_count < SUSPICIOUS_RECEIVES {
+                return Ok(Met::Fresh(message));
+            }
+            self.give_record(&message).await?;
+        }
+        Ok(Met::Known(DeliveryTicket { key: message.key, epoch: 0, n: 0, redelivered: true }))
+    }
+
+    async fn give_record(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
+        self.store_inline_body(message).await?;
+        let around = self.look_around(std::iter::once((&message.key, &message.url_id))).await?;
+        let subscription = match around.prospect(&message.key) {
+            Prospect::Attempt { subscription, .. } | Prospect::Park { subscription } => subscription,
+            Prospect::Die(reason) => return self.bury(message, reason).await,
+        };
+        let new = new_delivery(message, &subscription.url_id, &subscription.url);
+        let record = DeliveryRecord::new(new, &self.settings.schedule);
+        self.create(record, Vec::new()).await?;
+        Ok(())
+    }
+
+    async fn deliver_fresh(&self, batch: Vec<FirstAttempt>) -> Vec<Result<(), Unavailable>> {
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let around = match self.look_around(batch.iter().map(|m| (&m.key, &m.url_id))).await {
+            Ok(around) => around,
+            Err(error) => return batch.iter().map(|_| Err(Unavailable(error.to_string()))).collect(),
+        };
+        let mut results: Vec<Result<(), Unavailable>> = batch.iter().map(|_| Ok(())).collect();
+        let (mut indexes, mut ready, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, message) in batch.iter().enumerate() {
+            match self.prepare(message, &around).await {
+                Ok(Some(one)) => {
+                    indexes.push(index);
+                    ready.push(one);
+                }
+                Ok(None) => others.push(index),
+                Err(error) => results[index] = Err(error),
+            }
+        }
+        let held_back = self.hold_back(others.iter().map(|index| &batch[*index]), &around).await;
+        for (index, result) in others.into_iter().zip(held_back) {
+            results[index] = result;
+        }
+        for (index, result) in indexes.into_iter().zip(self.attempt_and_conclude(ready, around).await) {
+            results[index] = result;
+        }
+        results
+    }
+
+    /// `None`: it may not be attempted now.
+    async fn prepare(
+        &self,
+        message: &FirstAttempt,
+        around: &Surroundings,
+    ) -> Result<Option<Ready>, Unavailable> {
+        let Prospect::Attempt { subscription, generation } = around.prospect(&message.key) else {
+            return Ok(None);
+        };
+        let body = match &message.body {
+            Some(body) => body.clone(),
+            None => self.load_body(&body_key(message)).await?,
+        };
+        Ok(Some(Ready {
+            new: new_delivery(message, &subscription.url_id, &subscription.url),
+            body,
+            subscription: subscription.clone(),
+            generation,
+            claimed: None,
+            body_is_inline: message.body.is_some(),
+        }))
+    }
+
+    /// Parks or buries what may not be attempted.
+    async fn hold_back(
+        &self,
+        messages: impl Iterator<Item = &FirstAttempt>,
+        around: &Surroundings,
+    ) -> Vec<Result<(), Unavailable>> {
+        let mut parking = Parking::default();
+        let held = join_all(messages.map(|message| async move {
+            match around.prospect(&message.key) {
+                Prospect::Die(reason) => self.bury(message, reason).await.map(|()| None),
+                Prospect::Park { subscription } | Prospect::Attempt { subscription, .. } => {
+                    self.store_inline_body(message).await?;
+                    let new = new_delivery(message, &subscription.url_id, &subscription.url);
+                    let record = DeliveryRecord::new(new, &self.settings.schedule);
+                    self.park_new(record).await?;
+                    Ok(Some((message.key.tenant.clone(), subscription.url_id.clone())))
+                }
+            }
+        }))
+        .await;
+        let results = held.into_iter().map(|one| one.map(|url| parking.extend(url))).collect();
+        self.after_parking(parking).await;
+        results
+    }
+
+    /// Nobody wants it any more: dead from the start, but visible and kept for replay.
+    async fn bury(&self, message: &FirstAttempt, reason: Reason) -> Result<(), Unavailable> {
+        self.store_inline_body(message).await?;
+        let url = self
+            .get_url(&message.key.tenant, &message.url_id)
+            .await?
+            .map(|(url, _)| url.url)
+            .unwrap_or_default();
+        let new = new_delivery(message, &message.url_id, &url);
+        let mut record = DeliveryRecord::new(new, &self.settings.schedule);
+        record.die(reason, self.ports.clock.now(), self.settings.keep);
+        self.create(record, Vec::new()).await.map(|_| ())
+    }
+
+    /// `false`: there is a record already, which is never overwritten.
+    pub(super) async fn create(&self, record: DeliveryRecord, with: Vec<Write>) -> Result<bool, Unavailable> {
+        let mut writes = vec![Write::put(Record::Delivery(record), Expect::Absent)];
+        writes.extend(with);
+        match self.ports.store.write(writes).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(e)) => Err(e.into()),
+        }
+    }
+
+    async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
+        let Some(body) = &message.body else { return Ok(()) };
+        Ok(self.ports.store.put_body(&body_key(message), body.clone(), self.body_remove_at()).await?)
+    }
+
+    pub(super) async fn load_body(&self, key: &BodyKey) -> Result<bytes::Bytes, Unavailable> {
+        let body = self.ports.store.get_body(key).await?;
+        body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
+    }
+}
+
+fn body_key(message: &FirstAttempt) -> BodyKey {
+    BodyKey { tenant: message.key.tenant.clone(), event_key: message.key.event_key.clone() }
+}
+
+fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {
+    NewDelivery {
+        key: message.key.clone(),
+        event_id: message.event_id.clone(),
+        event_type: message.event_type.clone(),
+        accepted_at: message.accepted_at,
+        url_id: url_id.clone(),
+        url: url.to_owned(),
+    }
+}

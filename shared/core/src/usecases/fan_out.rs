@@ -1,0 +1,116 @@
+//! One event to many subscriptions, in steps that can be repeated.
+
+use super::accept::first_attempt;
+use super::subscriptions::matching;
+use super::{Engine, Unavailable};
+use crate::ids::{EventKey, SubscriptionId};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
+use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, VERSION};
+use crate::time::Timestamp;
+
+/// How many deliveries one step queues.
+const STEP: usize = 100;
+
+/// What a fan-out is about.
+pub(super) struct FanOut {
+    pub(super) event_id: String,
+    pub(super) event_key: EventKey,
+    pub(super) event_type: String,
+    pub(super) accepted_at: Timestamp,
+    pub(super) after: Option<SubscriptionId>,
+    pub(super) started: bool,
+}
+
+impl FanOut {
+    fn job(&self) -> Job {
+        Job::FanOut {
+            event_id: self.event_id.clone(),
+            event_key: self.event_key.clone(),
+            event_type: self.event_type.clone(),
+            accepted_at: self.accepted_at,
+            after: self.after.clone(),
+            started: self.started,
+        }
+    }
+
+    fn event(&self, job: &JobRecord) -> EventRecord {
+        EventRecord {
+            v: VERSION,
+            tenant: job.tenant.clone(),
+            id: self.event_id.clone(),
+            event_key: self.event_key.clone(),
+            event_type: self.event_type.clone(),
+            subject: None,
+            accepted_at: self.accepted_at,
+            deliveries: 0,
+            fingerprint: String::new(),
+            phase: IdPhase::Done,
+            remove_at: None,
+        }
+    }
+}
+
+impl Engine {
+    pub(super) async fn fan_out(
+        &self,
+        job: JobRecord,
+        mut version: u64,
+        mut fan_out: FanOut,
+    ) -> Result<(), Unavailable> {
+        // Somebody began a step and did not finish it: what it sent is sent again, and says so.
+        let mut again = fan_out.started;
+        if !fan_out.started {
+            fan_out.started = true;
+            if !self.put_job(&job, fan_out.job(), &mut version).await? {
+                return Ok(());
+            }
+        }
+        let body_key = BodyKey { tenant: job.tenant.clone(), event_key: fan_out.event_key.clone() };
+        let body = self.load_body(&body_key).await?;
+        let event = fan_out.event(&job);
+        let subscriptions = self.current_subscriptions(&job.tenant).await?;
+        // Those who subscribed after the event was accepted do not get it.
+        let wanting: Vec<_> = matching(&subscriptions, &fan_out.event_type, &body)
+            .filter(|s| s.created_at <= fan_out.accepted_at)
+            .filter(|s| fan_out.after.as_ref().is_none_or(|after| s.id > *after))
+            .collect();
+        for step in wanting.chunks(STEP) {
+            let messages = step.iter().map(|subscription| Outgoing {
+                message: first_attempt(&event, subscription, None, again),
+                delay: Delay::NONE,
+            });
+            self.send_first_attempts(messages.collect()).await?;
+            fan_out.after = step.last().map(|s| s.id.clone());
+            if !self.put_job(&job, fan_out.job(), &mut version).await? {
+                // Somebody else goes on with this.
+                return Ok(());
+            }
+            again = false;
+        }
+        self.end_job(&job).await
+    }
+
+    /// `false`: somebody else changed it. On success `version` is the new one.
+    pub(super) async fn put_job(
+        &self,
+        job: &JobRecord,
+        state: Job,
+        version: &mut u64,
+    ) -> Result<bool, Unavailable> {
+        let look_at = self.ports.clock.now() + super::accept::JOB_GRACE;
+        let record = Record::Job(JobRecord { job: state, look_at, looks: 0, ..job.clone() });
+        match self.ports.store.write(vec![Write::put(record, Expect::Version(*version))]).await {
+            Ok(()) => {
+                *version += 1;
+                Ok(true)
+            }
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(e)) => Err(e.into()),
+        }
+    }
+
+    pub(super) async fn end_job(&self, job: &JobRecord) -> Result<(), Unavailable> {
+        let key = JobRecord::key(&job.tenant, &job.id);
+        Ok(self.ports.store.write(vec![Write::Delete { key, expect: Expect::Any }]).await?)
+    }
+}

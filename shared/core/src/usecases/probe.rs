@@ -1,0 +1,139 @@
+//! Tries a disabled URL with one real delivery: the parked one that was due earliest.
+
+use super::retry::ready_to_retry;
+use super::surroundings::Prospect;
+use super::{Engine, MOST_CONFLICTS, Unavailable};
+use crate::ids::{Tenant, UrlId};
+use crate::ports::{Expect, Order, Query, Write, WriteError};
+use crate::records::{DeliveryRecord, ParkedPointer, Record, UrlRecord};
+use crate::rules::claim::{OnTicket, on_ticket};
+
+/// How many candidates are looked at in one go.
+const CANDIDATES: usize = 20;
+
+enum Candidate {
+    /// It was ended or moved: the next one may do.
+    Cleared,
+    Unusable,
+    Probe(Box<DeliveryRecord>, u64),
+}
+
+impl Engine {
+    pub(super) async fn probe(&self, tenant: &Tenant, url_id: &UrlId) -> Result<(), Unavailable> {
+        for _ in 0..MOST_CONFLICTS {
+            let Some((url, version)) = self.get_url(tenant, url_id).await? else { return Ok(()) };
+            if !url.health.probe_due(self.ports.clock.now()) {
+                return Ok(());
+            }
+            let Some((record, record_version)) = self.find_candidate(tenant, url_id).await? else {
+                // With nothing due no request is made: the first delivery that comes due is the probe.
+                return Ok(());
+            };
+            if self.make_probe(url, version, record, record_version).await? {
+                return Ok(());
+            }
+        }
+        Err(Unavailable(format!("{url_id} changes too often to be probed")))
+    }
+
+    /// The parked delivery that is due, was due earliest and can be claimed.
+    async fn find_candidate(
+        &self,
+        tenant: &Tenant,
+        url_id: &UrlId,
+    ) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
+        let mut after = None;
+        loop {
+            let query = Query {
+                partition: ParkedPointer::partition(tenant, url_id),
+                prefix: String::new(),
+                after,
+                order: Order::Ascending,
+                limit: CANDIDATES,
+            };
+            let page = self.ports.store.query(query).await?;
+            for item in page.items {
+                let Record::Parked(pointer) = item.record else { continue };
+                if pointer.due_at > self.ports.clock.now() {
+                    return Ok(None);
+                }
+                if let Candidate::Probe(record, version) = self.consider(pointer).await? {
+                    return Ok(Some((*record, version)));
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn consider(&self, pointer: ParkedPointer) -> Result<Candidate, Unavailable> {
+        let Some((record, version)) = self.get_delivery(&pointer.key).await? else {
+            return Ok(Candidate::Unusable);
+        };
+        let now = self.ports.clock.both();
+        // As if it had just been let go: everything that forbids a claim then forbids it now.
+        let mut free = record.clone();
+        free.unpark(now.schedule);
+        match on_ticket(&free, (record.epoch, record.next_attempt), false, now.schedule, now.real) {
+            OnTicket::Claim => Ok(Candidate::Probe(Box::new(record), version)),
+            OnTicket::Expire => {
+                self.expire(record, version).await?;
+                Ok(Candidate::Cleared)
+            }
+            OnTicket::CountAsInterrupted => {
+                let ticket = self.count_as_interrupted(record, version).await?;
+                self.hint(ticket.into_iter().collect()).await;
+                Ok(Candidate::Cleared)
+            }
+            _ => Ok(Candidate::Unusable),
+        }
+    }
+
+    /// Moving `next_probe_at`, claiming the delivery and taking it out of parked are one transaction: exactly one probe over all
+    /// functions, and no probe without a delivery. `false`: something changed, look again.
+    async fn make_probe(
+        &self,
+        url: UrlRecord,
+        version: u64,
+        record: DeliveryRecord,
+        record_version: u64,
+    ) -> Result<bool, Unavailable> {
+        let body = self.load_body_of(&record).await?;
+        let around = self.look_around(std::iter::once((&record.key, &url.id))).await?;
+        let subscription = match around.prospect(&record.key) {
+            Prospect::Die(reason) => {
+                self.make_dead(record, record_version, reason).await?;
+                return Ok(false);
+            }
+            Prospect::Park { subscription } if subscription.url_id == url.id => subscription.clone(),
+            // Enabled by somebody else, or its subscription moved away: not a probe any more.
+            Prospect::Park { .. } | Prospect::Attempt { .. } => return Ok(true),
+        };
+        let now = self.ports.clock.both();
+        let mut leased = url.clone();
+        let function_timeout = self.ports.clock.stretch(self.settings.function_timeout);
+        if !leased.lease_probe(now.schedule, function_timeout) {
+            return Ok(true);
+        }
+        let pointer = ParkedPointer::of(&record).key();
+        let mut claimed = record;
+        claimed.claim(now.schedule, now.real, self.settings.function_timeout);
+        let writes = vec![
+            Write::put(Record::Url(leased), Expect::Version(version)),
+            Write::put(Record::Delivery(claimed.clone()), Expect::Version(record_version)),
+            Write::Delete { key: pointer, expect: Expect::Any },
+        ];
+        match self.ports.store.write(writes).await {
+            Ok(()) => {}
+            Err(WriteError::Conflict(_)) => return Ok(false),
+            Err(WriteError::Store(e)) => return Err(e.into()),
+        }
+        let ready = ready_to_retry(claimed, record_version + 1, body, subscription, url.health.generation);
+        // Its write was conditional on the URL as it was read, so there is no need to read health again.
+        let attempted = self.attempt(ready).await;
+        self.conclude_all(vec![Ok(attempted)]).await.into_iter().collect::<Result<(), _>>()?;
+        Ok(true)
+    }
+}

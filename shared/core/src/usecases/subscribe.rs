@@ -1,0 +1,173 @@
+//! Creates and reads subscriptions.
+
+use super::{Engine, ListPage, MOST_CONFLICTS, Unavailable};
+use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
+use crate::ports::{Expect, Order, Query, Write, WriteError};
+use crate::records::{
+    Record, Secret, Subscription, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
+};
+use crate::rules::filter::{Connector, Filter};
+use crate::rules::signing;
+
+/// The most subscriptions of one tenant.
+pub(super) const MOST_SUBSCRIPTIONS: u64 = 10_000;
+
+/// Checked by the API: the URL is normalised, the patterns and filters are sound.
+#[derive(Clone)]
+pub struct NewSubscription {
+    pub url: String,
+    pub event_types: Vec<String>,
+    pub filters: Vec<Filter>,
+    pub filter_connector: Connector,
+    pub auth_token: Option<String>,
+    pub description: Option<String>,
+    pub active: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SubscribeError {
+    #[error("{0} already subscribes this URL to the same events")]
+    Equal(SubscriptionId),
+    #[error("a tenant has at most {MOST_SUBSCRIPTIONS} subscriptions")]
+    TooMany,
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Equal for subscriptions that would get the same events at the same URL.
+pub(super) fn fingerprint_of(subscription: &Subscription) -> String {
+    let mut types = subscription.event_types.clone();
+    types.sort();
+    types.dedup();
+    let parts = (&subscription.url, types, &subscription.filters, subscription.filter_connector);
+    fingerprint(&serde_json::to_vec(&parts).expect("subscriptions are plain data"))
+}
+
+impl Engine {
+    pub async fn subscribe(
+        &self,
+        tenant: &Tenant,
+        new: NewSubscription,
+    ) -> Result<Subscription, SubscribeError> {
+        let now = self.ports.clock.now();
+        let subscription = Subscription {
+            v: VERSION,
+            tenant: tenant.clone(),
+            id: SubscriptionId::new(self.random()),
+            url_id: UrlId::of(&new.url),
+            url: new.url,
+            event_types: new.event_types,
+            filters: new.filters,
+            filter_connector: new.filter_connector,
+            auth_token: new.auth_token,
+            description: new.description,
+            active: new.active,
+            secrets: vec![Secret { value: signing::new_secret(self.random()), until_real: None }],
+            created_at: now,
+        };
+        for _ in 0..MOST_CONFLICTS {
+            self.refuse_equal(&subscription).await?;
+            if self.create_subscription(&subscription).await? {
+                return Ok(subscription);
+            }
+        }
+        Err(Unavailable("the tenant's subscriptions change too often".to_owned()).into())
+    }
+
+    fn guard_of(subscription: &Subscription) -> SubscriptionGuard {
+        SubscriptionGuard {
+            tenant: subscription.tenant.clone(),
+            fingerprint: fingerprint_of(subscription),
+            subscription_id: subscription.id.clone(),
+        }
+    }
+
+    async fn refuse_equal(&self, subscription: &Subscription) -> Result<(), SubscribeError> {
+        let key = Self::guard_of(subscription).key();
+        let found = self.ports.store.get(&[key]).await.map_err(Unavailable::from)?;
+        match found.into_iter().flatten().next().map(|v| v.record) {
+            Some(Record::SubscriptionGuard(guard)) => Err(SubscribeError::Equal(guard.subscription_id)),
+            _ => Ok(()),
+        }
+    }
+
+    /// `false`: something changed meanwhile, look again.
+    async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
+        let Subscription { tenant, url_id, url, .. } = subscription;
+        let (counter, expect) = self.bumped_tenant_version(tenant, 1).await?;
+        if counter.subscriptions > MOST_SUBSCRIPTIONS {
+            return Err(SubscribeError::TooMany);
+        }
+        let mut writes = vec![
+            Write::put(Record::Subscription(subscription.clone()), Expect::Absent),
+            Write::put(Record::SubscriptionGuard(Self::guard_of(subscription)), Expect::Absent),
+            Write::put(Record::TenantVersion(counter), expect),
+        ];
+        if self.get_url(tenant, url_id).await?.is_none() {
+            let record = UrlRecord::new(tenant.clone(), url_id.clone(), url.clone(), subscription.created_at);
+            let entry = UrlListEntry { tenant: tenant.clone(), id: url_id.clone() };
+            writes.push(Write::put(Record::Url(record), Expect::Absent));
+            writes.push(Write::put(Record::UrlListEntry(entry), Expect::Any));
+        }
+        match self.ports.store.write(writes).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(e)) => Err(Unavailable::from(e).into()),
+        }
+    }
+
+    /// The tenant's next version, and what must hold for it to be written.
+    pub(super) async fn bumped_tenant_version(
+        &self,
+        tenant: &Tenant,
+        by: i64,
+    ) -> Result<(TenantVersion, Expect), Unavailable> {
+        let found = self.ports.store.get(&[TenantVersion::key(tenant)]).await?.into_iter().next().flatten();
+        let expect = found.as_ref().map_or(Expect::Absent, |v| Expect::Version(v.version));
+        let mut counter = match found.map(|v| v.record) {
+            Some(Record::TenantVersion(counter)) => counter,
+            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
+        };
+        counter.version += 1;
+        counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
+        Ok((counter, expect))
+    }
+
+    pub async fn get_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<Option<Subscription>, Unavailable> {
+        Ok(self.get_subscription_versioned(tenant, id).await?.map(|(subscription, _)| subscription))
+    }
+
+    pub(super) async fn get_subscription_versioned(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<Option<(Subscription, u64)>, Unavailable> {
+        let found =
+            self.ports.store.get(&[Subscription::key(tenant, id)]).await?.into_iter().next().flatten();
+        Ok(found.and_then(|v| match v.record {
+            Record::Subscription(subscription) => Some((subscription, v.version)),
+            _ => None,
+        }))
+    }
+
+    /// In the order of their ids.
+    pub async fn list_subscriptions(
+        &self,
+        tenant: &Tenant,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<ListPage<Subscription>, Unavailable> {
+        let partition = Subscription::partition(tenant);
+        let query = Query { partition, prefix: String::new(), after, order: Order::Ascending, limit };
+        let page = self.ports.store.query(query).await?;
+        let items = page.items.into_iter().filter_map(|v| match v.record {
+            Record::Subscription(subscription) => Some(subscription),
+            _ => None,
+        });
+        Ok(ListPage { items: items.collect(), next: page.next })
+    }
+}

@@ -1,0 +1,95 @@
+//! The tenant's subscriptions in memory, known to be current by one small read.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::{Engine, Unavailable};
+use crate::ids::Tenant;
+use crate::ports::{Order, Query};
+use crate::records::{Record, Subscription, TenantVersion};
+use crate::rules::{event_type, filter};
+
+/// In the order of their ids.
+pub(super) type SubscriptionList = Arc<Vec<Arc<Subscription>>>;
+
+#[derive(Default)]
+pub(super) struct SubscriptionCache {
+    by_tenant: Mutex<HashMap<Tenant, (u64, SubscriptionList)>>,
+}
+
+const PAGE: usize = 500;
+
+impl Engine {
+    /// The tenant's subscriptions as of now: one made a moment ago counts.
+    pub(super) async fn current_subscriptions(
+        &self,
+        tenant: &Tenant,
+    ) -> Result<SubscriptionList, Unavailable> {
+        // The version is read first: a change in between is loaded early, never missed.
+        let version = self.tenant_version(tenant).await?.version;
+        if let Some((cached, list)) = self.cache().get(tenant)
+            && *cached == version
+        {
+            return Ok(Arc::clone(list));
+        }
+        let list: SubscriptionList = Arc::new(self.load_subscriptions(tenant).await?);
+        self.cache().insert(tenant.clone(), (version, Arc::clone(&list)));
+        Ok(list)
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Tenant, (u64, SubscriptionList)>> {
+        self.subscriptions.by_tenant.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) async fn tenant_version(&self, tenant: &Tenant) -> Result<TenantVersion, Unavailable> {
+        let found = self.ports.store.get(&[TenantVersion::key(tenant)]).await?.into_iter().next().flatten();
+        match found.map(|v| v.record) {
+            Some(Record::TenantVersion(version)) => Ok(version),
+            _ => Ok(TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 }),
+        }
+    }
+
+    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<Vec<Arc<Subscription>>, Unavailable> {
+        let mut list = Vec::new();
+        let mut after = None;
+        loop {
+            let query = Query {
+                partition: Subscription::partition(tenant),
+                prefix: String::new(),
+                after,
+                order: Order::Ascending,
+                limit: PAGE,
+            };
+            let page = self.ports.store.query(query).await?;
+            list.extend(page.items.into_iter().filter_map(|item| match item.record {
+                Record::Subscription(subscription) => Some(Arc::new(subscription)),
+                _ => None,
+            }));
+            after = page.next;
+            if after.is_none() {
+                return Ok(list);
+            }
+        }
+    }
+}
+
+/// Those that want this event. The body is only parsed if somebody filters.
+pub(super) fn matching<'a>(
+    list: &'a [Arc<Subscription>],
+    name: &str,
+    body: &[u8],
+) -> impl Iterator<Item = &'a Arc<Subscription>> + use<'a> {
+    let mut parsed: Option<Value> = None;
+    let (name, body) = (name.to_owned(), body.to_vec());
+    list.iter().filter(move |s| {
+        s.active
+            && s.event_types.iter().any(|pattern| event_type::matches(pattern, &name))
+            && (s.filters.is_empty() || {
+                let event =
+                    parsed.get_or_insert_with(|| serde_json::from_slice(&body).unwrap_or(Value::Null));
+                filter::passes(&s.filters, s.filter_connector, event)
+            })
+    })
+}

@@ -1,0 +1,113 @@
+//! Looks at everything alive whose time to be looked at has come, and sends its hint again.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+
+use super::enqueue::{delivery_ticket, probe_ticket, release_ticket};
+use super::{Engine, Unavailable};
+use crate::messages::Message;
+use crate::ports::{Delay, Expect, Outgoing, Versioned, Write, WriteError};
+use crate::records::{DeliveryRecord, DeliveryState, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
+use crate::rules::health::UrlState;
+use crate::time::Timestamp;
+
+/// How much one sweep looks at, per shard.
+const MOST_PER_SHARD: usize = 500;
+const AT_ONCE: usize = 32;
+const FIRST_LOOK: Duration = Duration::from_secs(5 * 60);
+/// Looks grow rarer up to 2^this times the first: about 5 days.
+const MOST_DOUBLINGS: u32 = 10;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    pub looked_at: usize,
+    /// How late the most overdue of them was looked at.
+    pub oldest_overdue: Duration,
+    /// Whether there may be more to look at now.
+    pub more: bool,
+}
+
+/// When to look again, if this look does not help either.
+fn next_look(now: Timestamp, looks: u32) -> Timestamp {
+    now + FIRST_LOOK * 2_u32.pow(looks.min(MOST_DOUBLINGS))
+}
+
+impl Engine {
+    pub async fn sweep(&self) -> Result<SweepReport, Unavailable> {
+        let mut report = SweepReport::default();
+        for shard in 0..SWEEP_SHARDS {
+            let now = self.ports.clock.now();
+            let overdue = self.ports.store.overdue(shard, now, MOST_PER_SHARD).await?;
+            report.more |= overdue.len() == MOST_PER_SHARD;
+            report.looked_at += overdue.len();
+            if let Some(look_at) = overdue.first().and_then(|v| v.record.index_entries().look_at) {
+                report.oldest_overdue = report.oldest_overdue.max(now.since(look_at));
+            }
+            let hints = stream::iter(overdue.into_iter().map(|item| self.look_at(item)));
+            let hints: Vec<_> = hints.buffer_unordered(AT_ONCE).collect().await;
+            let mut tickets = Vec::new();
+            for hint in hints {
+                tickets.extend(hint?);
+            }
+            self.hint(tickets).await;
+        }
+        Ok(report)
+    }
+
+    /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute for ever.
+    async fn look_at(&self, item: Versioned) -> Result<Option<Outgoing>, Unavailable> {
+        match item.record {
+            Record::Delivery(record) => self.look_at_delivery(record, item.version).await,
+            Record::Url(url) => self.look_at_url(url, item.version).await,
+            Record::Job(job) => self.look_at_job(job, item.version).await,
+            _ => Ok(None),
+        }
+    }
+
+    async fn look_at_delivery(
+        &self,
+        record: DeliveryRecord,
+        version: u64,
+    ) -> Result<Option<Outgoing>, Unavailable> {
+        let now = self.ports.clock.now();
+        if record.is_expired(now) {
+            self.expire(record, version).await?;
+            return Ok(None);
+        }
+        let mut looked = record.clone();
+        let from = if record.state == DeliveryState::Parked { record.expires_at } else { record.due_at };
+        looked.look_at = Some(next_look(now.max(from), record.looks));
+        looked.looks += 1;
+        if !self.put_delivery(&record, version, looked).await? || record.state == DeliveryState::Parked {
+            return Ok(None);
+        }
+        Ok(Some(delivery_ticket(&record, Delay::at_most(record.due_at.since(now)))))
+    }
+
+    async fn look_at_url(&self, mut url: UrlRecord, version: u64) -> Result<Option<Outgoing>, Unavailable> {
+        let now = self.ports.clock.now();
+        let ticket = match (url.health.state, url.releasing) {
+            (UrlState::Disabled, _) => Some(probe_ticket(&url.tenant, &url.id)),
+            (UrlState::Enabled, Some(release)) => {
+                Some(release_ticket(&url.tenant, &url.id, release.step, Duration::ZERO))
+            }
+            (UrlState::Enabled, None) | (UrlState::Frozen, _) => None,
+        };
+        url.look_at = ticket.as_ref().map(|_| next_look(now, url.looks));
+        url.looks += 1;
+        Ok(if self.put_url(&url, version, None).await? { ticket } else { None })
+    }
+
+    async fn look_at_job(&self, mut job: JobRecord, version: u64) -> Result<Option<Outgoing>, Unavailable> {
+        job.look_at = next_look(self.ports.clock.now(), job.looks);
+        job.looks += 1;
+        let message = Message::Job { tenant: job.tenant.clone(), id: job.id.clone() };
+        match self.ports.store.write(vec![Write::put(Record::Job(job), Expect::Version(version))]).await {
+            Ok(()) => Ok(Some(Outgoing { message, delay: Delay::NONE })),
+            Err(WriteError::Conflict(_)) => Ok(None),
+            Err(WriteError::Store(e)) => Err(e.into()),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Deletes a subscription and ends its live deliveries.
+
+use std::time::Duration;
+
+use super::accept::JOB_GRACE;
+use super::{Engine, MOST_CONFLICTS, Unavailable};
+use crate::ids::{JobId, SubscriptionId, Tenant};
+use crate::messages::Message;
+use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write, WriteError};
+use crate::records::{
+    DeliveryRecord, Job, JobRecord, ListIndex, Reason, Record, Subscription, SubscriptionGuard, VERSION,
+};
+use crate::time::Timestamp;
+
+const PAGE: usize = 100;
+/// The second pass comes when nobody can still act on the subscription as it was.
+const PASSES: u32 = 2;
+const SECOND_PASS_MARGIN: Duration = Duration::from_secs(5);
+
+pub(super) struct Unsubscribe {
+    pub(super) subscription_id: SubscriptionId,
+    pub(super) after: Option<String>,
+    pub(super) pass: u32,
+    pub(super) not_before_real: Timestamp,
+}
+
+impl Unsubscribe {
+    fn job(&self) -> Job {
+        Job::Unsubscribe {
+            subscription_id: self.subscription_id.clone(),
+            after: self.after.clone(),
+            pass: self.pass,
+            not_before_real: self.not_before_real,
+        }
+    }
+}
+
+impl Engine {
+    /// `false`: there is no such subscription.
+    pub async fn delete_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<bool, Unavailable> {
+        for _ in 0..MOST_CONFLICTS {
+            let Some((subscription, version)) = self.get_subscription_versioned(tenant, id).await? else {
+                return Ok(false);
+            };
+            let guard = SubscriptionGuard {
+                tenant: tenant.clone(),
+                fingerprint: super::subscribe::fingerprint_of(&subscription),
+                subscription_id: id.clone(),
+            };
+            let (counter, expect) = self.bumped_tenant_version(tenant, -1).await?;
+            let job = self.unsubscribe_job(tenant, id);
+            let ticket = Message::Job { tenant: tenant.clone(), id: job.id.clone() };
+            let writes = vec![
+                Write::Delete { key: Subscription::key(tenant, id), expect: Expect::Version(version) },
+                Write::Delete { key: guard.key(), expect: Expect::Any },
+                Write::put(Record::TenantVersion(counter), expect),
+                Write::put(Record::Job(job), Expect::Any),
+            ];
+            match self.ports.store.write(writes).await {
+                Ok(()) => {
+                    self.hint(vec![Outgoing { message: ticket, delay: Delay::NONE }]).await;
+                    return Ok(true);
+                }
+                Err(WriteError::Conflict(_)) => {}
+                Err(WriteError::Store(e)) => return Err(e.into()),
+            }
+        }
+        Err(Unavailable(format!("{id} changes too often to be deleted")))
+    }
+
+    fn unsubscribe_job(&self, tenant: &Tenant, id: &SubscriptionId) -> JobRecord {
+        let now = self.ports.clock.both();
+        let unsubscribe =
+            Unsubscribe { subscription_id: id.clone(), after: None, pass: 1, not_before_real: now.real };
+        JobRecord {
+            v: VERSION,
+            tenant: tenant.clone(),
+            id: JobId::derived(&["unsubscribe", tenant.as_str(), id.as_str()]),
+            job: unsubscribe.job(),
+            look_at: now.schedule + JOB_GRACE,
+            looks: 0,
+        }
+    }
+
+    pub(super) async fn unsubscribe(
+        &self,
+        job: JobRecord,
+        mut version: u64,
+        mut work: Unsubscribe,
+    ) -> Result<(), Unavailable> {
+        let now_real = self.ports.clock.now_real();
+        if work.not_before_real > now_real {
+            self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
+            return Ok(());
+        }
+        loop {
+            let query = IndexQuery {
+                index: ListIndex::BySubscription,
+                partition: DeliveryRecord::subscription_list(&job.tenant, &work.subscription_id),
+                from: None,
+                to: None,
+                after: work.after.take(),
+                order: Order::Ascending,
+                limit: PAGE,
+            };
+            let page = self.ports.store.query_index(query).await?;
+            for item in page.items {
+                if let Record::Delivery(record) = item.record {
+                    self.end_live(record).await?;
+                }
+            }
+            work.after = page.next;
+            let pass_over = work.after.is_none();
+            if pass_over && work.pass >= PASSES {
+                return self.end_job(&job).await;
+            }
+            if pass_over {
+                work.pass += 1;
+                work.not_before_real = now_real + self.settings.function_timeout * 2 + SECOND_PASS_MARGIN;
+            }
+            if !self.put_job(&job, work.job(), &mut version).await? {
+                return Ok(());
+            }
+            if pass_over {
+                self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
+                return Ok(());
+            }
+        }
+    }
+
+    async fn end_live(&self, listed: DeliveryRecord) -> Result<(), Unavailable> {
+        // The index may lag: the record itself is asked.
+        let Some((record, version)) = self.get_delivery(&listed.key).await? else { return Ok(()) };
+        if record.state.is_live() {
+            self.make_dead(record, version, Reason::Unsubscribed).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_job_ticket(&self, job: &JobRecord, wait_real: Duration) {
+        let message = Message::Job { tenant: job.tenant.clone(), id: job.id.clone() };
+        let delay = Delay::at_most(self.ports.clock.stretch(wait_real));
+        self.hint(vec![Outgoing { message, delay }]).await;
+    }
+}
