@@ -1,1 +1,14 @@
+//! The ports in memory, in virtual time, and the contract suite that keeps all adapters alike.
 
+mod block_on;
+mod clock;
+pub mod contract;
+mod entropy;
+mod queue;
+mod store;
+
+pub use block_on::block_on;
+pub use clock::VirtualClock;
+pub use entropy::SeededEntropy;
+pub use queue::MemoryQueue;
+pub use store::MemoryStore;

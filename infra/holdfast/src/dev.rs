@@ -1,0 +1,115 @@
+//! Wires everything together on one machine, and takes it apart again in order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use holdfast_api::{App, Keys};
+use holdfast_core::ports::{Clock, QueueName};
+use holdfast_core::usecases::{Engine, Ports};
+use holdfast_egress::{EgressConfig, HttpSender};
+use holdfast_embedded::{Database, Embedded, Options};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::args::Settings;
+use crate::clock::ScaledClock;
+use crate::entropy::OsEntropy;
+use crate::pump::Pump;
+use crate::receivers::{self, Receivers};
+use crate::{greeting, key, sweeper};
+
+/// Whoever is still talking to the API when everything else is done gets this long to finish.
+const LAST_ANSWERS: Duration = Duration::from_millis(200);
+
+pub(crate) async fn run(settings: Settings) -> Result<()> {
+    // Before anything is written: a second start must not disturb the first.
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}; choose another address with --listen", settings.listen))?;
+    let address = listener.local_addr()?;
+    let database = Database::open(&settings.data)?;
+    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::start(&database, settings.speed)?);
+    let key = key::load_or_create(&settings.data, &OsEntropy)?;
+    let options = Options {
+        visibility: settings.visibility(),
+        per_group_limit: settings.url_concurrency,
+        ..Options::default()
+    };
+    let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
+    let engine = Arc::new(engine(&settings, &embedded, &clock)?);
+    let app = App { engine: Arc::clone(&engine), keys: Keys::single(&key, "default".into()) };
+    let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
+    let router = holdfast_api::router(Arc::new(app)).merge(receivers::router(receivers));
+
+    let (stop_work, work_stopped) = watch::channel(false);
+    let mut work = start_work(&settings, &engine, &embedded, &clock, &work_stopped);
+    let (stop_serving, serving_stopped) = watch::channel(false);
+    let server = serve(listener, router, serving_stopped);
+    println!("{}", greeting::text(address, &key, settings.speed));
+
+    wait_for_signal().await?;
+    tracing::info!("stopping: finishing what is in flight");
+    // The API stays up meanwhile: built-in receivers answer the attempts that are in flight.
+    let _ = stop_work.send(true);
+    let finished = tokio::time::timeout(settings.engine.http_timeout, async { while work.join_next().await.is_some() {} });
+    if finished.await.is_err() {
+        tracing::warn!("some attempts did not end in time and will be repeated at the next start");
+        work.abort_all();
+    }
+    let _ = stop_serving.send(true);
+    let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
+    tokio::task::spawn_blocking(move || embedded.close()).await?;
+    Ok(())
+}
+
+fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
+    let egress = EgressConfig { timeout: settings.engine.http_timeout, ..EgressConfig::default() };
+    let ports = Ports {
+        store: Arc::clone(&embedded.store) as _,
+        queue: Arc::clone(&embedded.queue) as _,
+        sender: Arc::new(HttpSender::new(egress, Arc::clone(clock))?),
+        clock: Arc::clone(clock),
+        entropy: Arc::new(OsEntropy),
+    };
+    Ok(Engine::new(ports, settings.engine.clone()))
+}
+
+/// Two pumps, the sweep and the purge.
+fn start_work(
+    settings: &Settings,
+    engine: &Arc<Engine>,
+    embedded: &Arc<Embedded>,
+    clock: &Arc<dyn Clock>,
+    stop: &watch::Receiver<bool>,
+) -> JoinSet<()> {
+    let mut work = JoinSet::new();
+    let pools = [(QueueName::First, settings.first_concurrency), (QueueName::Retry, settings.retry_concurrency)];
+    for (name, concurrency) in pools {
+        let pump = Pump { engine: Arc::clone(engine), queue: Arc::clone(&embedded.queue), name, concurrency };
+        work.spawn(pump.run(stop.clone()));
+    }
+    work.spawn(sweeper::sweep(Arc::clone(engine), settings.speed, stop.clone()));
+    work.spawn(sweeper::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
+    work
+}
+
+fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) -> JoinHandle<std::io::Result<()>> {
+    let stopped = async move {
+        let _ = stop.wait_for(|stop| *stop).await;
+    };
+    tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future())
+}
+
+async fn wait_for_signal() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! What a newcomer sees first: where it runs, the key, and three lines to try.
+
+use std::net::SocketAddr;
+
+pub(crate) fn text(address: SocketAddr, key: &str, speed: u32) -> String {
+    let base = format!("http://{address}");
+    let faster = if speed == 1 { String::new() } else { format!(", the schedule {speed} times faster") };
+    format!(
+        r#"Holdfast {version} is running at {base} (development{faster})
+Key: {key}
+
+Subscribe a built-in receiver, post an event, see it arrive:
+
+curl -s {base}/v1/subscriptions -H 'authorization: Bearer {key}' -d '{{"url": "{base}/dev/receiver/200", "event_types": ["*"]}}'
+curl -s {base}/v1/events -H 'authorization: Bearer {key}' -d '{{"type": "order.created", "data": {{"number": 1}}}}'
+curl -s {base}/dev/receiver/200
+
+More receivers: {base}/dev/receiver/500 fails, /hang never answers, any other name can be switched:
+curl -s -X PUT {base}/dev/receiver/shop -d '{{"answer": 503}}'
+"#,
+        version = env!("CARGO_PKG_VERSION"),
+    )
+}

@@ -1,0 +1,18 @@
+use tracing::level_filters::LevelFilter;
+
+use crate::args::{LogFormat, LogLevel};
+
+/// Logs go to standard error, one line each; standard output is for the greeting.
+pub(crate) fn start(format: LogFormat, level: LogLevel) {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+    };
+    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
+    match format {
+        LogFormat::Text => builder.compact().init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+}

@@ -1,0 +1,76 @@
+use std::collections::{BTreeMap, VecDeque};
+
+use holdfast_core::records::Now;
+use serde::Serialize;
+
+use super::record::{Arrived, Recorded};
+use super::reply::Reply;
+use super::setting::Setting;
+
+/// The most requests that a receiver remembers, and so the most that can be asked for.
+pub(super) const MOST_REQUESTS: usize = 1_000;
+/// The most bytes of bodies that a receiver remembers: large ones push older requests out sooner.
+const MOST_BODY_BYTES: usize = 16 * 1024 * 1024;
+
+/// One receiver: how it is switched, and what it received.
+pub(super) struct Receiver {
+    pub(super) setting: Setting,
+    received: u64,
+    answered: BTreeMap<String, u64>,
+    /// Oldest first.
+    requests: VecDeque<Recorded>,
+    /// Of the requests above.
+    body_bytes: usize,
+}
+
+/// A receiver as it is shown.
+#[derive(Serialize)]
+pub(super) struct View {
+    name: String,
+    #[serde(flatten)]
+    setting: Setting,
+    received: u64,
+    answered: BTreeMap<String, u64>,
+    /// Newest first; left out where only counts are asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    requests: Option<Vec<Recorded>>,
+}
+
+impl Receiver {
+    pub(super) fn new(setting: Setting) -> Receiver {
+        Receiver { setting, received: 0, answered: BTreeMap::new(), requests: VecDeque::new(), body_bytes: 0 }
+    }
+
+    /// Records the request, and says what to answer and with what `retry-after`.
+    pub(super) fn receive(&mut self, arrived: Arrived, now: Now) -> (Reply, Option<u32>) {
+        let (reply, retry_after) = self.setting.next();
+        self.received += 1;
+        *self.answered.entry(reply.to_string()).or_default() += 1;
+        self.body_bytes += arrived.body.len();
+        self.requests.push_back(Recorded::new(self.received, now, arrived, reply));
+        self.forget_the_oldest();
+        (reply, retry_after)
+    }
+
+    fn forget_the_oldest(&mut self) {
+        while self.requests.len() > MOST_REQUESTS || self.body_bytes > MOST_BODY_BYTES {
+            let Some(oldest) = self.requests.pop_front() else { return };
+            self.body_bytes -= oldest.body.len();
+        }
+    }
+
+    pub(super) fn counts(&self, name: &str) -> View {
+        View {
+            name: name.to_owned(),
+            setting: self.setting.clone(),
+            received: self.received,
+            answered: self.answered.clone(),
+            requests: None,
+        }
+    }
+
+    pub(super) fn newest(&self, name: &str, limit: usize) -> View {
+        let newest = self.requests.iter().rev().take(limit).cloned().collect();
+        View { requests: Some(newest), ..self.counts(name) }
+    }
+}

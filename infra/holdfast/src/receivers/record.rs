@@ -1,0 +1,63 @@
+use std::collections::BTreeMap;
+
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use holdfast_core::records::Now;
+use serde::Serialize;
+
+use super::reply::Reply;
+
+/// What an attempt says about itself. Other headers are the HTTP client's affair.
+const HEADERS_OF_INTEREST: [&str; 5] =
+    ["webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "user-agent"];
+
+/// One request as it arrived.
+pub(super) struct Arrived {
+    pub(super) headers: BTreeMap<&'static str, String>,
+    pub(super) authorization: bool,
+    pub(super) body: String,
+}
+
+impl Arrived {
+    pub(super) fn new(headers: &HeaderMap, body: &[u8]) -> Arrived {
+        let of_interest = HEADERS_OF_INTEREST.into_iter().filter_map(|name| {
+            let value = headers.get(name)?;
+            Some((name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
+        });
+        Arrived {
+            headers: of_interest.collect(),
+            authorization: headers.contains_key(AUTHORIZATION),
+            body: String::from_utf8_lossy(body).into_owned(),
+        }
+    }
+}
+
+/// One request as it is shown.
+#[derive(Clone, Serialize)]
+pub(super) struct Recorded {
+    /// Counts from 1 for each receiver.
+    seq: u64,
+    /// Real time, RFC 3339.
+    at: String,
+    /// The same moment on the schedule's clock, which may run faster.
+    schedule_at: String,
+    headers: BTreeMap<&'static str, String>,
+    /// Whether there was an `authorization` header. Its value is a secret and not kept.
+    authorization: bool,
+    pub(super) body: String,
+    answered: Reply,
+}
+
+impl Recorded {
+    pub(super) fn new(seq: u64, now: Now, arrived: Arrived, answered: Reply) -> Recorded {
+        Recorded {
+            seq,
+            at: now.real.to_string(),
+            schedule_at: now.schedule.to_string(),
+            headers: arrived.headers,
+            authorization: arrived.authorization,
+            body: arrived.body,
+            answered,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use holdfast_core::ports::Clock;
+
+use super::name::Name;
+use super::problem::Problem;
+use super::receiver::{Receiver, View};
+use super::record::Arrived;
+use super::reply::Reply;
+use super::setting::Setting;
+
+/// The most receivers that can be switched.
+const MOST_SWITCHABLE: usize = 1_000;
+
+/// All development receivers of a host.
+pub(crate) struct Receivers {
+    clock: Arc<dyn Clock>,
+    kinds: Mutex<Kinds>,
+}
+
+/// Apart, because only those that can be switched are without number by nature and need a limit.
+#[derive(Default)]
+struct Kinds {
+    fixed: BTreeMap<String, Receiver>,
+    switchable: BTreeMap<String, Receiver>,
+}
+
+impl Receivers {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Receivers {
+        Receivers { clock, kinds: Mutex::default() }
+    }
+
+    pub(super) fn receive(&self, name: &Name, arrived: Arrived) -> Result<(Reply, Option<u32>), Problem> {
+        let now = self.clock.both();
+        Ok(self.lock().find_or_make(name)?.receive(arrived, now))
+    }
+
+    pub(super) fn switch(&self, name: &Name, setting: Setting) -> Result<View, Problem> {
+        if let Some(reply) = name.fixed() {
+            let name = name.as_str();
+            return Err(Problem::conflict(format!(
+                "the receiver '{name}' always answers {reply}; switch one with another name, such as 'orders'"
+            )));
+        }
+        let mut kinds = self.lock();
+        let receiver = kinds.find_or_make(name)?;
+        receiver.setting = setting;
+        Ok(receiver.counts(name.as_str()))
+    }
+
+    /// Looking does not make a receiver: one that was never used looks like one that received nothing.
+    pub(super) fn show(&self, name: &Name, limit: usize) -> View {
+        match self.lock().of(name).get(name.as_str()) {
+            Some(receiver) => receiver.newest(name.as_str(), limit),
+            None => make(name).newest(name.as_str(), limit),
+        }
+    }
+
+    /// A receiver that is switched stays so. One that is not is the same as one that was never used, and makes room.
+    pub(super) fn forget(&self, name: &Name) {
+        let mut kinds = self.lock();
+        let by_name = kinds.of(name);
+        let Some(old) = by_name.remove(name.as_str()) else { return };
+        if name.fixed().is_none() && old.setting != Setting::default() {
+            by_name.insert(name.as_str().to_owned(), Receiver::new(old.setting));
+        }
+    }
+
+    pub(super) fn list(&self) -> Vec<View> {
+        let kinds = self.lock();
+        kinds.fixed.iter().chain(&kinds.switchable).map(|(name, receiver)| receiver.counts(name)).collect()
+    }
+
+    /// Nothing here can panic halfway through a change, so what a poisoned lock guards is whole.
+    fn lock(&self) -> MutexGuard<'_, Kinds> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Kinds {
+    fn of(&mut self, name: &Name) -> &mut BTreeMap<String, Receiver> {
+        if name.fixed().is_some() { &mut self.fixed } else { &mut self.switchable }
+    }
+
+    fn find_or_make(&mut self, name: &Name) -> Result<&mut Receiver, Problem> {
+        let full = self.switchable.len() >= MOST_SWITCHABLE;
+        let by_name = self.of(name);
+        if full && name.fixed().is_none() && !by_name.contains_key(name.as_str()) {
+            return Err(Problem::full(format!(
+                "there are {MOST_SWITCHABLE} receivers already; DELETE some that are not switched"
+            )));
+        }
+        Ok(by_name.entry(name.as_str().to_owned()).or_insert_with(|| make(name)))
+    }
+}
+
+fn make(name: &Name) -> Receiver {
+    Receiver::new(name.fixed().map_or_else(Setting::default, Setting::always))
+}

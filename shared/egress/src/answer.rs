@@ -1,0 +1,60 @@
+use reqwest::Response;
+
+/// The most bytes of an answer's body that are read. Then the connection is dropped.
+pub const MOST_READ: usize = 64 * 1024;
+/// The most bytes of text that are kept of an answer.
+pub const MOST_KEPT: usize = 4 * 1024;
+
+/// A character that begins within the limit may end this many bytes after it.
+const LONGEST_CHAR_REST: usize = 3;
+
+/// Reads the body to its end or to [`MOST_READ`], and keeps the beginning of it.
+pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
+    let mut kept = Vec::new();
+    let mut read = 0;
+    while let Some(chunk) = response.chunk().await? {
+        let room = MOST_KEPT + LONGEST_CHAR_REST - kept.len();
+        kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        read += chunk.len();
+        if read >= MOST_READ {
+            break;
+        }
+    }
+    Ok(as_text(&kept))
+}
+
+/// At most [`MOST_KEPT`] bytes of text. Control characters are replaced, because an operator's terminal may obey them.
+fn as_text(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for c in String::from_utf8_lossy(bytes).chars() {
+        let c = if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
+        if text.len() + c.len_utf8() > MOST_KEPT {
+            break;
+        }
+        text.push(c);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_has_no_control_characters_but_line_ends_and_tabs() {
+        assert_eq!(as_text(b"a\tb\nc\r\x1b[31m\x7f"), "a\tb\nc\u{fffd}\u{fffd}[31m\u{fffd}");
+        assert_eq!(as_text("\u{85}ä".as_bytes()), "\u{fffd}ä");
+    }
+
+    #[test]
+    fn text_is_cut_between_characters() {
+        let euros = "€".repeat(2_000);
+        assert_eq!(as_text(&euros.as_bytes()[..MOST_KEPT + LONGEST_CHAR_REST]), "€".repeat(MOST_KEPT / 3));
+        assert_eq!(as_text(&vec![b'x'; MOST_KEPT + 3]).len(), MOST_KEPT);
+    }
+
+    #[test]
+    fn what_is_not_utf_8_does_not_outgrow_the_limit() {
+        assert_eq!(as_text(&[0xff; MOST_KEPT]), "\u{fffd}".repeat(MOST_KEPT / 3));
+    }
+}

@@ -1,0 +1,26 @@
+use std::time::Duration;
+
+/// How attempts are made. The default is what the specification asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EgressConfig {
+    /// From the start of an attempt to the end of its answer.
+    pub timeout: Duration,
+    /// How long an unused connection is kept. Many servers close theirs after 5 s, and a request that meets the closing
+    /// is a failed attempt, so the default is shorter than that.
+    pub pool_idle_timeout: Duration,
+    /// How many unused connections are kept per receiver.
+    pub pool_max_idle_per_host: usize,
+    /// Certificate authorities (DER) that are trusted besides the public ones, for receivers in a private network.
+    pub extra_roots: Vec<Vec<u8>>,
+}
+
+impl Default for EgressConfig {
+    fn default() -> EgressConfig {
+        EgressConfig {
+            timeout: Duration::from_secs(5),
+            pool_idle_timeout: Duration::from_secs(4),
+            pool_max_idle_per_host: 32,
+            extra_roots: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use holdfast_core::time::Timestamp;
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+
+/// How long the receiver asks to be left alone: a number of seconds, or a date, which is a wait from `now`. Anything else is
+/// as good as no header.
+pub(crate) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().ok().map(Duration::from_secs);
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Some((Timestamp::ZERO + since_epoch).since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_both_forms_and_nothing_else() {
+        // 2015-10-21T07:28:00Z
+        let now = Timestamp::from_millis(1_445_412_480_000);
+        for (text, wait) in [
+            ("120", Some(Duration::from_secs(120))),
+            ("0", Some(Duration::ZERO)),
+            ("Wed, 21 Oct 2015 07:29:30 GMT", Some(Duration::from_secs(90))),
+            ("Wednesday, 21-Oct-15 07:29:30 GMT", Some(Duration::from_secs(90))),
+            ("Wed, 21 Oct 2015 07:27:00 GMT", Some(Duration::ZERO)),
+            ("99999999999999999999999", None),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
+            assert_eq!(read(&headers, now), wait, "{text:?}");
+        }
+        assert_eq!(read(&HeaderMap::new(), now), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! Attempts against real sockets on this machine.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests may panic, as tests may")]
+
+mod answers;
+mod failures;
+mod receiver;
+mod requests;
+mod tls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, FailureKind, Sender};
+use holdfast_core::time::Timestamp;
+use holdfast_egress::{EgressConfig, HttpSender};
+
+/// Nothing here takes as long as this unless it hangs.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Long enough that a busy machine answers in time.
+const PATIENT: Duration = Duration::from_secs(20);
+const IMPATIENT: Duration = Duration::from_millis(200);
+/// 2015-10-21T07:28:00Z
+const NOW: Timestamp = Timestamp::from_millis(1_445_412_480_000);
+
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO
+    }
+
+    fn now_real(&self) -> Timestamp {
+        NOW
+    }
+
+    fn stretch(&self, real: Duration) -> Duration {
+        real
+    }
+}
+
+fn sender_with(config: EgressConfig) -> HttpSender {
+    HttpSender::new(config, Arc::new(StoppedClock)).unwrap()
+}
+
+fn sender(timeout: Duration) -> HttpSender {
+    sender_with(EgressConfig { timeout, ..EgressConfig::default() })
+}
+
+fn request(url: impl Into<String>) -> AttemptRequest {
+    AttemptRequest {
+        url: url.into(),
+        body: Bytes::from_static(b"{}"),
+        headers: vec![("content-type", "application/json".into()), ("user-agent", "Holdfast/test".into())],
+    }
+}
+
+async fn send(sender: &HttpSender, request: AttemptRequest) -> AttemptResult {
+    tokio::time::timeout(DEADLINE, sender.send(request)).await.expect("the attempt has a deadline of its own")
+}
+
+/// The detail of a failure that must be of this kind.
+#[track_caller]
+fn detail(result: AttemptResult, expected: FailureKind) -> String {
+    match result.answer {
+        Answer::Failed { kind, detail } if kind == expected => detail,
+        other => panic!("expected a failure of kind {expected}, got {other:?}"),
+    }
+}

@@ -1,0 +1,98 @@
+//! What arrives at the receiver.
+
+use bytes::Bytes;
+
+use crate::receiver::{Receiver, Then};
+use crate::{PATIENT, request, send, sender};
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+
+#[tokio::test]
+async fn the_body_arrives_byte_for_byte() {
+    let mut receiver = Receiver::start(OK, Then::Goes).await;
+    let all_bytes: Vec<u8> = (0..=255).cycle().take(1_000_000).collect();
+    let mut request = request(receiver.url());
+    request.body = Bytes::from(all_bytes.clone());
+    assert!(send(&sender(PATIENT), request).await.answer.is_success());
+    assert!(receiver.next_request().await.body == all_bytes);
+}
+
+#[tokio::test]
+async fn headers_arrive_as_given_and_few_are_added() {
+    let mut receiver = Receiver::start(OK, Then::Goes).await;
+    let mut request = request(receiver.url());
+    request.headers.push(("authorization", "Bearer secret".into()));
+    request.headers.push(("webhook-signature", "v1,a v1,b".into()));
+    send(&sender(PATIENT), request).await;
+    let seen = receiver.next_request().await;
+    assert!(seen.head.starts_with("POST /hook?token=hidden HTTP/1.1\r\n"));
+    for (name, values) in [
+        ("content-type", vec!["application/json"]),
+        ("user-agent", vec!["Holdfast/test"]),
+        ("authorization", vec!["Bearer secret"]),
+        ("webhook-signature", vec!["v1,a v1,b"]),
+        ("content-length", vec!["2"]),
+        ("host", vec![receiver.address.to_string().as_str()]),
+        ("accept", vec!["*/*"]),
+        ("accept-encoding", vec![]),
+        ("cookie", vec![]),
+        ("referer", vec![]),
+    ] {
+        assert_eq!(seen.header(name), values, "{name}");
+    }
+    assert_eq!(seen.head.trim_end().lines().skip(1).count(), 7, "{}", seen.head);
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    let receiver = Receiver::start(OK, Then::Goes).await;
+    let sender = sender(PATIENT);
+    for _ in 0..2 {
+        assert!(send(&sender, request(receiver.url())).await.answer.is_success());
+    }
+    assert_eq!(receiver.connections(), 1);
+}
+
+#[tokio::test]
+async fn cookies_are_not_kept() {
+    let cookie = "HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n";
+    let mut receiver = Receiver::start(cookie, Then::Goes).await;
+    let sender = sender(PATIENT);
+    for _ in 0..2 {
+        send(&sender, request(receiver.url())).await;
+        assert!(receiver.next_request().await.header("cookie").is_empty());
+    }
+}
+
+/// Variables of the environment can be set safely only for another process: this test runs itself once more in one.
+#[tokio::test]
+async fn proxies_of_the_environment_are_not_used() {
+    let receiver = Receiver::start(OK, Then::Goes).await;
+    let sent = tokio::task::spawn_blocking({
+        let url = receiver.url();
+        move || {
+            std::process::Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", "requests::sends_to_where_the_environment_says", "--nocapture"])
+                .env("HOLDFAST_TEST_URL", url)
+                // Nobody listens there.
+                .envs(
+                    ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+                        .map(|name| (name, "http://127.0.0.1:1")),
+                )
+                .env_remove("REQUEST_METHOD")
+                .output()
+        }
+    });
+    let output = sent.await.unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(receiver.connections(), 1);
+}
+
+/// The other half of the test above; does nothing on its own.
+#[tokio::test]
+async fn sends_to_where_the_environment_says() {
+    if let Some(url) = std::env::var_os("HOLDFAST_TEST_URL") {
+        let url = url.into_string().unwrap();
+        assert!(send(&sender(PATIENT), request(url)).await.answer.is_success());
+    }
+}

@@ -1,0 +1,133 @@
+//! Attempts over TLS, and HTTP/2 with it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use holdfast_core::ports::{Answer, FailureKind};
+use holdfast_egress::EgressConfig;
+use http_body_util::Full;
+use hyper::service::service_fn;
+use hyper::{Request, Response, body::Incoming};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+use crate::{PATIENT, detail, request, send, sender, sender_with};
+
+/// Answers 200 with the version of HTTP that it was spoken to in.
+struct TlsReceiver {
+    url: String,
+    certificate: Vec<u8>,
+    _server: JoinSet<()>,
+}
+
+impl TlsReceiver {
+    async fn start(alpn: &[&[u8]]) -> TlsReceiver {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("https://{}/hook?token=hidden", listener.local_addr().unwrap());
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let mut open = JoinSet::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                open.spawn(serve(acceptor.clone(), stream));
+            }
+        });
+        TlsReceiver { url, certificate: made.cert.der().to_vec(), _server: server }
+    }
+
+    fn trusted(&self) -> EgressConfig {
+        EgressConfig {
+            timeout: PATIENT,
+            extra_roots: vec![self.certificate.clone()],
+            ..EgressConfig::default()
+        }
+    }
+}
+
+/// What goes wrong here is what the sender's side of the test is about.
+async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
+    let Ok(stream) = acceptor.accept(stream).await else { return };
+    let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    let service = service_fn(|request: Request<Incoming>| async move {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(format!("{:?}", request.version())))))
+    });
+    let stream = TokioIo::new(stream);
+    if h2 {
+        let _ = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
+            .serve_connection(stream, service)
+            .await;
+    } else {
+        let _ = hyper::server::conn::http1::Builder::new().serve_connection(stream, service).await;
+    }
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_to_who_offers_it_and_1_1_to_others() {
+    for (alpn, version) in
+        [(&[b"h2".as_slice(), b"http/1.1"][..], "HTTP/2.0"), (&[b"http/1.1"], "HTTP/1.1"), (&[], "HTTP/1.1")]
+    {
+        let receiver = TlsReceiver::start(alpn).await;
+        let answer = send(&sender_with(receiver.trusted()), request(&receiver.url)).await.answer;
+        assert_eq!(answer, Answer::Status { status: 200, excerpt: version.into(), retry_after: None });
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_of_unknown_origin_is_a_tls_failure() {
+    let receiver = TlsReceiver::start(&[]).await;
+    let detail = detail(send(&sender(PATIENT), request(&receiver.url)).await, FailureKind::Tls);
+    assert!(detail.starts_with("TLS failed: invalid peer certificate"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_a_tls_failure() {
+    let receiver = TlsReceiver::start(&[]).await;
+    let url = receiver.url.replace("127.0.0.1", "localhost");
+    let detail = detail(send(&sender_with(receiver.trusted()), request(url)).await, FailureKind::Tls);
+    assert!(!detail.contains("hidden"), "{detail}");
+}
+
+#[tokio::test]
+async fn tls_with_a_plain_text_port_is_a_tls_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let mut server = JoinSet::<()>::new();
+    server.spawn(async move {
+        // A mail server speaks first, and so needs no understanding of what comes in.
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"220 mail.example.com ESMTP\r\n").await.unwrap();
+        std::future::pending().await
+    });
+    let detail = detail(send(&sender(PATIENT), request(url)).await, FailureKind::Tls);
+    assert_eq!(detail, "TLS failed: the receiver does not speak TLS on this port");
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_in_the_handshake_is_a_tls_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let mut server = JoinSet::new();
+    server.spawn(async move {
+        // Dropping the connection with the greeting unread resets it.
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.readable().await.unwrap();
+    });
+    let detail = detail(send(&sender(PATIENT), request(url)).await, FailureKind::Tls);
+    assert_eq!(detail, "the connection was closed during the TLS handshake");
+}

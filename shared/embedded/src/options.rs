@@ -1,0 +1,28 @@
+use std::time::Duration;
+
+/// How the queues behave and how much memory they take.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a received message stays invisible, in real time.
+    pub visibility: Duration,
+    /// How many messages of one group are out at a time: what bounds the attempts at one URL.
+    pub per_group_limit: usize,
+    /// How many messages of each queue are held in memory; more wait in the file.
+    pub memory_messages: usize,
+    /// How many bytes of messages of each queue are held in memory; more wait in the file.
+    pub memory_bytes: usize,
+    /// How many connections read at the same time.
+    pub readers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            visibility: Duration::from_secs(360),
+            per_group_limit: 64,
+            memory_messages: 100_000,
+            memory_bytes: 256 << 20,
+            readers: 4,
+        }
+    }
+}

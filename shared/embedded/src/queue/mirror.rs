@@ -1,0 +1,340 @@
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::messages::{Message, Undecodable};
+use holdfast_core::ports::{Receipt, Received};
+use holdfast_core::records::Now;
+use holdfast_core::time::Timestamp;
+
+/// What a message takes in memory beside its payload, roughly.
+const OVERHEAD_BYTES: usize = 512;
+/// Messages that nobody can read form a group.
+const UNREADABLE: &str = "";
+
+/// A message's place in the order of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) deliver_at: Timestamp,
+    pub(super) id: i64,
+}
+
+impl Place {
+    const START: Place = Place { deliver_at: Timestamp::ZERO, id: i64::MIN };
+}
+
+pub(super) struct Limits {
+    pub(super) per_group: usize,
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// What memory holds of one queue.
+///
+/// Messages that do not fit stay in the file. `horizon` parts the two: nothing before it is in the file only. Behind it,
+/// messages may be in both, if they were there before it was drawn.
+pub(super) struct Mirror {
+    limits: Limits,
+    entries: HashMap<i64, Entry>,
+    groups: HashMap<Arc<str>, Group>,
+    /// The groups that can be served, in turn.
+    turns: VecDeque<Arc<str>>,
+    /// By the schedule's clock.
+    delayed: BTreeSet<Place>,
+    /// By the real clock.
+    invisible: BTreeSet<(Timestamp, i64)>,
+    bytes: usize,
+    horizon: Option<Place>,
+    /// Deleted here, but perhaps not yet in the file.
+    deleting: HashSet<i64>,
+}
+
+struct Entry {
+    message: Result<Message, Undecodable>,
+    group: Arc<str>,
+    bytes: usize,
+    received: u32,
+    /// What the file says about `received`.
+    stored: u32,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Delayed { deliver_at: Timestamp },
+    Ready,
+    /// Received, and counted in its group, until then.
+    Out { until: Timestamp },
+    /// Invisible, but nobody is at work on it.
+    Postponed { until: Timestamp },
+}
+
+#[derive(Default)]
+struct Group {
+    ready: VecDeque<i64>,
+    /// How many are out.
+    out: usize,
+    in_turn: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) received: Vec<Received>,
+    /// Counts to write down before the messages are handed out.
+    pub(super) counts: Vec<(i64, u32)>,
+}
+
+/// How long nothing can be received.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wait {
+    Over,
+    Until { schedule: Duration, real: Duration },
+    News,
+}
+
+impl Mirror {
+    /// Knows nothing yet: everything waits in the file.
+    pub(super) fn new(limits: Limits) -> Mirror {
+        Mirror {
+            limits,
+            entries: HashMap::new(),
+            groups: HashMap::new(),
+            turns: VecDeque::new(),
+            delayed: BTreeSet::new(),
+            invisible: BTreeSet::new(),
+            bytes: 0,
+            horizon: Some(Place::START),
+            deleting: HashSet::new(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.entries.len() >= self.limits.messages || self.bytes >= self.limits.bytes
+    }
+
+    /// Whether messages wait in the file and there is room for a good number of them, or nothing else to do.
+    pub(super) fn wants_more(&self) -> bool {
+        let half_empty = self.entries.len() <= self.limits.messages / 2 && self.bytes <= self.limits.bytes / 2;
+        self.horizon.is_some() && !self.is_full() && (half_empty || self.turns.is_empty())
+    }
+
+    /// From where on messages may wait in the file.
+    pub(super) fn waiting_from(&self) -> Option<Place> {
+        self.horizon
+    }
+
+    pub(super) fn nothing_waits(&mut self) {
+        self.horizon = None;
+    }
+
+    /// Takes in the next message from the file. `false`: there is no room for it.
+    pub(super) fn bring_in(
+        &mut self,
+        place: Place,
+        read: impl FnOnce() -> (Result<Message, Undecodable>, usize, u32),
+    ) -> bool {
+        if self.is_full() {
+            self.horizon = Some(place);
+            return false;
+        }
+        if !self.entries.contains_key(&place.id) && !self.deleting.contains(&place.id) {
+            let (message, bytes, received) = read();
+            self.insert(place, message, bytes, received);
+        }
+        self.horizon = Some(Place { id: place.id + 1, ..place });
+        true
+    }
+
+    /// Takes in a message that was just committed, or leaves it in the file.
+    pub(super) fn push(
+        &mut self,
+        place: Place,
+        message: Result<Message, Undecodable>,
+        bytes: usize,
+        received: u32,
+    ) {
+        // What is due sooner takes the room of what is due later; else a crowd of delayed messages would keep out new ones.
+        while self.is_full()
+            && let Some(last) = self.delayed.last().copied()
+            && last > place
+        {
+            self.remove(last.id);
+            self.spill(last);
+        }
+        if self.is_full() || self.horizon.is_some_and(|horizon| place >= horizon) {
+            self.spill(place);
+        } else {
+            self.insert(place, message, bytes, received);
+        }
+    }
+
+    fn spill(&mut self, place: Place) {
+        self.horizon = Some(self.horizon.map_or(place, |horizon| horizon.min(place)));
+    }
+
+    fn insert(&mut self, place: Place, message: Result<Message, Undecodable>, bytes: usize, received: u32) {
+        let name = message.as_ref().map_or(UNREADABLE, Message::group);
+        let group = match self.groups.get_key_value(name) {
+            Some((name, _)) => Arc::clone(name),
+            None => Arc::from(name),
+        };
+        let bytes = bytes + OVERHEAD_BYTES;
+        let state = State::Delayed { deliver_at: place.deliver_at };
+        self.bytes += bytes;
+        self.delayed.insert(place);
+        self.entries.insert(place.id, Entry { message, group, bytes, received, stored: received, state });
+    }
+
+    /// Makes ready whatever has become due.
+    fn wake(&mut self, now: Now) {
+        while let Some(place) = self.delayed.first().copied()
+            && place.deliver_at <= now.schedule
+        {
+            self.leave_state(place.id);
+            self.make_ready(place.id);
+        }
+        while let Some((until, id)) = self.invisible.first().copied()
+            && until <= now.real
+        {
+            self.leave_state(id);
+            self.make_ready(id);
+        }
+    }
+
+    fn make_ready(&mut self, id: i64) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.state = State::Ready;
+        let group = Arc::clone(&entry.group);
+        self.groups.entry(Arc::clone(&group)).or_default().ready.push_back(id);
+        self.enrol(&group);
+    }
+
+    /// Gives a group a turn if it can be served, and forgets it if there is nothing to know about it.
+    fn enrol(&mut self, name: &Arc<str>) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        if group.in_turn {
+            return;
+        }
+        if !group.ready.is_empty() && group.out < self.limits.per_group {
+            group.in_turn = true;
+            self.turns.push_back(Arc::clone(name));
+        } else if group.ready.is_empty() && group.out == 0 {
+            self.groups.remove(name);
+        }
+    }
+
+    /// Takes a message out of whatever its state kept it in.
+    fn leave_state(&mut self, id: i64) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let name = Arc::clone(&entry.group);
+        match entry.state {
+            State::Delayed { deliver_at } => {
+                self.delayed.remove(&Place { deliver_at, id });
+            }
+            State::Postponed { until } => {
+                self.invisible.remove(&(until, id));
+            }
+            State::Out { until } => {
+                self.invisible.remove(&(until, id));
+                if let Some(group) = self.groups.get_mut(&name) {
+                    group.out = group.out.saturating_sub(1);
+                }
+                self.enrol(&name);
+            }
+            State::Ready => {
+                if let Some(group) = self.groups.get_mut(&name) {
+                    group.ready.retain(|ready| *ready != id);
+                }
+            }
+        }
+    }
+
+    /// The next messages of the group whose turn it is.
+    pub(super) fn receive(&mut self, now: Now, max: usize, until: Timestamp) -> Taken {
+        self.wake(now);
+        let mut taken = Taken::default();
+        while max > 0
+            && taken.received.is_empty()
+            && let Some(name) = self.turns.pop_front()
+        {
+            let Some(group) = self.groups.get_mut(&name) else { continue };
+            group.in_turn = false;
+            let room = self.limits.per_group.saturating_sub(group.out);
+            let count = max.min(room).min(group.ready.len());
+            group.out += count;
+            let ids: Vec<i64> = group.ready.drain(..count).collect();
+            for id in ids {
+                self.hand_out(id, until, &mut taken);
+            }
+            self.enrol(&name);
+        }
+        taken
+    }
+
+    fn hand_out(&mut self, id: i64, until: Timestamp, taken: &mut Taken) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.state = State::Out { until };
+        entry.received = entry.received.saturating_add(1);
+        // The next opening adds one to what is stored: that covers one receipt, not two.
+        if entry.received - entry.stored > 1 {
+            entry.stored = entry.received - 1;
+            taken.counts.push((id, entry.stored));
+        }
+        taken.received.push(Received {
+            message: entry.message.clone(),
+            receipt: Receipt(format!("{id}.{}", entry.received)),
+            receive_count: entry.received,
+        });
+        self.invisible.insert((until, id));
+    }
+
+    /// The message that a receipt names, unless it was received again since.
+    fn named(&self, receipt: &Receipt) -> Option<i64> {
+        let (id, received) = receipt.0.split_once('.')?;
+        let (id, received) = (id.parse().ok()?, received.parse::<u32>().ok()?);
+        (self.entries.get(&id)?.received == received).then_some(id)
+    }
+
+    /// Answers the id of the row to delete.
+    pub(super) fn delete(&mut self, receipt: &Receipt) -> Option<i64> {
+        let id = self.named(receipt)?;
+        self.remove(id);
+        self.deleting.insert(id);
+        Some(id)
+    }
+
+    fn remove(&mut self, id: i64) {
+        self.leave_state(id);
+        if let Some(entry) = self.entries.remove(&id) {
+            self.bytes -= entry.bytes;
+        }
+    }
+
+    /// The rows are gone from the file too.
+    pub(super) fn deleted(&mut self, ids: &[i64]) {
+        for id in ids {
+            self.deleting.remove(id);
+        }
+    }
+
+    pub(super) fn postpone(&mut self, receipt: &Receipt, until: Timestamp) {
+        let Some(id) = self.named(receipt) else { return };
+        self.leave_state(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.state = State::Postponed { until };
+            self.invisible.insert((until, id));
+        }
+    }
+
+    /// How long nothing can be received, unless there is news.
+    pub(super) fn wait(&mut self, now: Now) -> Wait {
+        self.wake(now);
+        let schedule = self.delayed.first().map(|place| place.deliver_at.since(now.schedule));
+        let real = self.invisible.first().map(|(until, _)| until.since(now.real));
+        match (schedule, real) {
+            _ if !self.turns.is_empty() => Wait::Over,
+            (None, None) => Wait::News,
+            _ => Wait::Until { schedule: schedule.unwrap_or(Duration::MAX), real: real.unwrap_or(Duration::MAX) },
+        }
+    }
+}

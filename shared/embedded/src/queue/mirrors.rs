@@ -1,0 +1,132 @@
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use holdfast_core::messages::Message;
+use holdfast_core::ports::QueueName;
+use holdfast_core::time::Timestamp;
+use rusqlite::{Connection, params};
+use tokio::sync::Notify;
+
+use super::mirror::{Limits, Mirror, Place};
+use crate::database::{Database, failed};
+use crate::error::OpenError;
+use crate::options::Options;
+
+/// How many rows are read from the file at a time.
+const ROWS_AT_A_TIME: u32 = 1000;
+
+/// What memory holds of each queue. Messages are added only by the writing thread, so that adding is in step with commits.
+#[derive(Clone)]
+pub(crate) struct Mirrors(Arc<Inner>);
+
+struct Inner {
+    first: Shared,
+    retry: Shared,
+    opens: u32,
+}
+
+struct Shared {
+    mirror: Mutex<Mirror>,
+    news: Notify,
+}
+
+impl Shared {
+    fn new(options: &Options) -> Shared {
+        let limits = Limits {
+            per_group: options.per_group_limit.max(1),
+            messages: options.memory_messages.max(1),
+            bytes: options.memory_bytes,
+        };
+        Shared { mirror: Mutex::new(Mirror::new(limits)), news: Notify::new() }
+    }
+}
+
+/// How a queue is named in the file.
+pub(super) fn queue_number(queue: QueueName) -> u8 {
+    match queue {
+        QueueName::First => 0,
+        QueueName::Retry => 1,
+    }
+}
+
+impl Mirrors {
+    pub(crate) fn new(options: &Options, opens: u32) -> Mirrors {
+        Mirrors(Arc::new(Inner { first: Shared::new(options), retry: Shared::new(options), opens }))
+    }
+
+    /// Fills memory from the file, at the opening. Answers the first id that is free.
+    pub(crate) fn load(&self, database: &Database) -> Result<i64, OpenError> {
+        let load = || {
+            for queue in [QueueName::First, QueueName::Retry] {
+                self.refill_one(&database.connection, queue)?;
+            }
+            let max = "SELECT coalesce(max(id), 0) FROM messages";
+            Ok(database.connection.query_row(max, [], |row| row.get::<_, i64>(0))? + 1)
+        };
+        load().map_err(|e| failed(database.file(), &e))
+    }
+
+    /// Brings messages that wait in the file into memory, if there is room. Called by the writing thread between commits.
+    pub(crate) fn refill(&self, connection: &Connection) {
+        for queue in [QueueName::First, QueueName::Retry] {
+            if self.lock(queue).wants_more() {
+                // If the file cannot be read now, the messages stay there, and the next commit brings the next try.
+                let _ = self.refill_one(connection, queue);
+            }
+        }
+    }
+
+    fn refill_one(&self, connection: &Connection, queue: QueueName) -> rusqlite::Result<()> {
+        let mut statement = connection.prepare_cached(
+            "SELECT id, deliver_at, received, opened, payload FROM messages
+             WHERE queue = ?1 AND deliver_at >= ?2 AND (deliver_at > ?2 OR id >= ?3)
+             ORDER BY deliver_at, id LIMIT ?4",
+        )?;
+        let mut added = false;
+        loop {
+            let Some(from) = self.lock(queue).waiting_from() else { break };
+            let deliver_at = from.deliver_at.as_millis();
+            let mut rows = statement.query(params![queue_number(queue), deliver_at, from.id, ROWS_AT_A_TIME])?;
+            let mut count = 0;
+            let mut full = false;
+            while !full && let Some(row) = rows.next()? {
+                count += 1;
+                let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
+                // Once in each opening since it was written down it may have been received without a trace.
+                let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
+                let payload = row.get_ref(4)?.as_blob()?;
+                full = !self.lock(queue).bring_in(place, || (Message::decode(payload), payload.len(), received));
+                added = true;
+            }
+            if full {
+                break;
+            }
+            if count < ROWS_AT_A_TIME {
+                self.lock(queue).nothing_waits();
+            }
+        }
+        if added {
+            self.news(queue).notify_waiters();
+        }
+        Ok(())
+    }
+
+    pub(super) fn lock(&self, queue: QueueName) -> MutexGuard<'_, Mirror> {
+        self.shared(queue).mirror.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn news(&self, queue: QueueName) -> &Notify {
+        &self.shared(queue).news
+    }
+
+    /// How often the database was opened.
+    pub(super) fn opens(&self) -> u32 {
+        self.0.opens
+    }
+
+    fn shared(&self, queue: QueueName) -> &Shared {
+        match queue {
+            QueueName::First => &self.0.first,
+            QueueName::Retry => &self.0.retry,
+        }
+    }
+}

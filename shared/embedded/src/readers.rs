@@ -1,0 +1,43 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, TryLockError};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::database::{Database, failed};
+use crate::error::OpenError;
+
+/// Connections that only read. Each read sees all that was committed before it began.
+///
+/// Reads are short and mostly from memory, so they are made where they are asked for: handing them to another thread would
+/// cost more than the reads themselves.
+pub(crate) struct Readers {
+    connections: Vec<Mutex<Connection>>,
+    turn: AtomicUsize,
+}
+
+impl Readers {
+    pub(crate) fn open(database: &Database, count: usize) -> Result<Readers, OpenError> {
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            let connection = Connection::open_with_flags(database.file(), flags)?;
+            connection.execute_batch("PRAGMA cache_size = -16384;")?;
+            connection.set_prepared_statement_cache_capacity(32);
+            Ok(Mutex::new(connection))
+        };
+        let connections: rusqlite::Result<Vec<_>> = (0..count.max(1)).map(|_| open()).collect();
+        let connections = connections.map_err(|e| failed(database.file(), &e))?;
+        Ok(Readers { connections, turn: AtomicUsize::new(0) })
+    }
+
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> T) -> T {
+        for connection in &self.connections {
+            match connection.try_lock() {
+                Ok(connection) => return read(&connection),
+                Err(TryLockError::Poisoned(poisoned)) => return read(&poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+        read(&self.connections[turn].lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

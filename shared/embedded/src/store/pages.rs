@@ -1,0 +1,122 @@
+//! Answers to list calls, each by one index.
+
+use holdfast_core::ports::{IndexQuery, Order, Page, Query, StoreError, Versioned};
+use holdfast_core::records::ListIndex;
+use holdfast_core::time::Timestamp;
+use rusqlite::{Connection, Params, Row, params};
+
+use super::unread;
+use crate::rows::Raw;
+
+/// Sorts behind every sort key.
+const END: &str = "\u{10ffff}";
+
+/// The text that sorts directly behind `text`.
+fn just_after(text: &str) -> String {
+    format!("{text}\0")
+}
+
+/// A limit as SQLite takes it.
+pub(super) fn row_count(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+fn direction(order: Order) -> &'static str {
+    match order {
+        Order::Ascending => "ASC",
+        Order::Descending => "DESC",
+    }
+}
+
+pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, StoreError> {
+    let mut from = query.prefix.clone();
+    let mut to = format!("{}{END}", query.prefix);
+    match (&query.after, query.order) {
+        (None, _) => {}
+        (Some(after), Order::Ascending) => from = from.max(just_after(after)),
+        (Some(after), Order::Descending) => to = to.min(after.clone()),
+    }
+    let sql = format!(
+        "SELECT data, version, sort FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
+         ORDER BY sort {} LIMIT ?4",
+        direction(query.order)
+    );
+    let values = params![query.partition, from, to, row_count(query.limit).saturating_add(1)];
+    page(connection, &sql, values, query.limit, |row| row.get(2))
+}
+
+pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, StoreError> {
+    let column = match query.index {
+        ListIndex::ByTenant => "by_tenant",
+        ListIndex::ByUrl => "by_url",
+        ListIndex::BySubscription => "by_subscription",
+    };
+    let mut from = query.from.clone().unwrap_or_default();
+    let mut to = query.to.clone().unwrap_or_else(|| END.to_owned());
+    // Two records may stand at the same place of a list, so a cursor names the row too.
+    let after = query.after.as_deref().map(read_cursor).transpose()?;
+    let (sort, id, beyond) = match query.order {
+        Order::Ascending => {
+            let (sort, id) = after.unwrap_or((String::new(), i64::MIN));
+            from = from.max(sort.clone());
+            (sort, id, "list_sort > ?4 OR id > ?5")
+        }
+        Order::Descending => {
+            let (sort, id) = after.unwrap_or((END.to_owned(), i64::MAX));
+            to = to.min(just_after(&sort));
+            (sort, id, "list_sort < ?4 OR id < ?5")
+        }
+    };
+    let direction = direction(query.order);
+    let sql = format!(
+        "SELECT data, version, list_sort, id FROM records
+         WHERE {column} = ?1 AND list_sort >= ?2 AND list_sort < ?3 AND ({beyond})
+         ORDER BY list_sort {direction}, id {direction} LIMIT ?6"
+    );
+    let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
+    page(connection, &sql, values, query.limit, |row| {
+        Ok(format!("{} {}", row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
+    })
+}
+
+fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {
+    let read = || {
+        let (sort, id) = cursor.rsplit_once(' ')?;
+        Some((sort.to_owned(), id.parse().ok()?))
+    };
+    read().ok_or_else(|| StoreError("not a cursor of this list".to_owned()))
+}
+
+pub(super) fn overdue(
+    connection: &Connection,
+    shard: u8,
+    until: Timestamp,
+    limit: usize,
+) -> Result<Vec<Versioned>, StoreError> {
+    let sql = "SELECT data, version FROM records WHERE look_shard = ?1 AND look_at <= ?2
+               ORDER BY look_at, id LIMIT ?3";
+    let values = params![shard, until.as_millis(), row_count(limit)];
+    Ok(page(connection, sql, values, limit, |_| Ok(String::new()))?.items)
+}
+
+/// One page of a query that asks for one row more than the page holds.
+fn page(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    limit: usize,
+    cursor: impl Fn(&Row<'_>) -> rusqlite::Result<String>,
+) -> Result<Page, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(unread)?;
+    let mut rows = statement.query(values).map_err(unread)?;
+    let mut items = Vec::new();
+    let mut last = None;
+    while let Some(row) = rows.next().map_err(unread)? {
+        if items.len() == limit {
+            return Ok(Page { items, next: last });
+        }
+        last = Some(cursor(row).map_err(unread)?);
+        items.push(Raw::of(row).map_err(unread)?.read()?);
+    }
+    Ok(Page { items, next: None })
+}

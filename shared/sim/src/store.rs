@@ -1,0 +1,233 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::ports::{
+    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned, Write,
+    WriteError,
+};
+use holdfast_core::records::{Key, ListIndex, Now, Record, UrlRecord};
+use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Timestamp;
+
+/// The store in memory. Index questions are answered by looking at everything: simulated worlds are small.
+#[derive(Default)]
+pub struct MemoryStore(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    records: BTreeMap<Key, Versioned>,
+    bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
+    /// Counts all writes, so that a key that was deleted and written again does not get an old version back.
+    last_version: u64,
+}
+
+impl State {
+    fn put(&mut self, record: Record) {
+        self.last_version += 1;
+        self.records.insert(record.key(), Versioned { record, version: self.last_version });
+    }
+
+    fn holds(&self, key: &Key, expect: Expect) -> bool {
+        let version = self.records.get(key).map(|found| found.version);
+        match expect {
+            Expect::Any => true,
+            Expect::Absent => version.is_none(),
+            Expect::Version(expected) => version == Some(expected),
+        }
+    }
+}
+
+impl MemoryStore {
+    #[must_use]
+    pub fn new() -> MemoryStore {
+        MemoryStore::default()
+    }
+
+    /// Removes what may be removed by `now`.
+    pub fn purge(&self, now: Timestamp) {
+        let mut state = self.lock();
+        state.records.retain(|_, found| found.record.index_entries().remove_at.is_none_or(|at| at > now));
+        state.bodies.retain(|_, (_, remove_at)| *remove_at > now);
+    }
+
+    /// Every record, in the order of the keys.
+    #[must_use]
+    pub fn all(&self) -> Vec<Record> {
+        self.lock().records.values().map(|found| found.record.clone()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
+        if keys.len() > MOST_KEYS {
+            return Err(StoreError(format!("{} keys are more than {MOST_KEYS}", keys.len())));
+        }
+        let state = self.lock();
+        Ok(keys.iter().map(|key| state.records.get(key).cloned()).collect())
+    }
+
+    async fn query(&self, query: Query) -> Result<Page, StoreError> {
+        let state = self.lock();
+        let from = Key::new(query.partition.clone(), query.prefix.as_str());
+        let found = state
+            .records
+            .range(from..)
+            .take_while(|(key, _)| key.partition == query.partition && key.sort.starts_with(&query.prefix))
+            .map(|(key, found)| (key.sort.clone(), found));
+        Ok(page(found.collect(), query.after, query.order, query.limit, Clone::clone))
+    }
+
+    async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
+        let after = query.after.as_deref().map(read_cursor).transpose()?;
+        let state = self.lock();
+        let mut found = Vec::new();
+        for (key, versioned) in &state.records {
+            let Some(listed) = versioned.record.index_entries().listed else { continue };
+            let partition = match query.index {
+                ListIndex::ByTenant => listed.by_tenant,
+                ListIndex::ByUrl => listed.by_url,
+                ListIndex::BySubscription => listed.by_subscription,
+            };
+            let in_range = query.from.as_ref().is_none_or(|from| listed.sort >= *from)
+                && query.to.as_ref().is_none_or(|to| listed.sort < *to);
+            if partition == query.partition && in_range {
+                found.push(((listed.sort, key.clone()), versioned));
+            }
+        }
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        Ok(page(found, after, query.order, query.limit, write_cursor))
+    }
+
+    async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
+        let state = self.lock();
+        let mut found: Vec<(Timestamp, &Versioned)> = state
+            .records
+            .iter()
+            .filter(|(key, _)| key.sweep_shard() == shard)
+            .filter_map(|(_, found)| Some((found.record.index_entries().look_at?, found)))
+            .filter(|(look_at, _)| *look_at <= until)
+            .collect();
+        found.sort_by_key(|(look_at, _)| *look_at);
+        Ok(found.into_iter().take(limit).map(|(_, found)| found.clone()).collect())
+    }
+
+    async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
+        check_writes(&writes)?;
+        let mut state = self.lock();
+        for write in &writes {
+            let (Write::Put { expect, .. } | Write::Delete { expect, .. }) = write;
+            let key = write.key();
+            if !state.holds(&key, *expect) {
+                return Err(WriteError::Conflict(key));
+            }
+        }
+        for write in writes {
+            match write {
+                Write::Put { record, .. } => state.put(record),
+                Write::Delete { key, .. } => {
+                    state.records.remove(&key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
+        let mut state = self.lock();
+        for record in records {
+            state.put(record);
+        }
+        Ok(Vec::new())
+    }
+
+    async fn count_outcomes(
+        &self,
+        tenant: &Tenant,
+        url: &UrlId,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
+        let mut state = self.lock();
+        let Some(Versioned { record: Record::Url(before), .. }) =
+            state.records.get(&UrlRecord::key(tenant, url)).cloned()
+        else {
+            return Ok(None);
+        };
+        let mut after = before.clone();
+        let history = after.count(&outcomes, now);
+        state.put(Record::Url(after.clone()));
+        for entry in history {
+            state.put(Record::History(entry));
+        }
+        Ok(Some((before, after)))
+    }
+
+    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError> {
+        let mut state = self.lock();
+        let kept = state.bodies.entry(key.clone()).or_insert((body, remove_at));
+        kept.1 = kept.1.max(remove_at);
+        Ok(())
+    }
+
+    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.lock().bodies.get(key).map(|(body, _)| body.clone()))
+    }
+
+    async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
+        let mut state = self.lock();
+        let kept = state.bodies.get_mut(key);
+        Ok(kept.map(|(_, at)| *at = (*at).max(remove_at)).is_some())
+    }
+}
+
+fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
+    if writes.len() > MOST_WRITES {
+        return Err(StoreError(format!("{} writes are more than {MOST_WRITES}", writes.len())));
+    }
+    let keys: BTreeSet<Key> = writes.iter().map(Write::key).collect();
+    if keys.len() < writes.len() {
+        return Err(StoreError("a transaction writes each key once".to_owned()));
+    }
+    Ok(())
+}
+
+/// One page of `found`, which is in ascending order.
+fn page<C: Ord>(
+    mut found: Vec<(C, &Versioned)>,
+    after: Option<C>,
+    order: Order,
+    limit: usize,
+    cursor: impl Fn(&C) -> String,
+) -> Page {
+    if order == Order::Descending {
+        found.reverse();
+    }
+    found.retain(|(at, _)| match (&after, order) {
+        (None, _) => true,
+        (Some(after), Order::Ascending) => at > after,
+        (Some(after), Order::Descending) => at < after,
+    });
+    let more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| more).map(|(at, _)| cursor(at));
+    Page { items: found.into_iter().map(|(_, found)| found.clone()).collect(), next }
+}
+
+/// Two records may stand at the same place of a list, so a cursor names the record too.
+fn write_cursor((sort, key): &(String, Key)) -> String {
+    serde_json::json!([sort, key.partition, key.sort]).to_string()
+}
+
+fn read_cursor(cursor: &str) -> Result<(String, Key), StoreError> {
+    let (sort, partition, key) = serde_json::from_str::<(String, String, String)>(cursor)
+        .map_err(|_| StoreError("not a cursor of this list".to_owned()))?;
+    Ok((sort, Key::new(partition, key)))
+}
