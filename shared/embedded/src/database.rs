@@ -77,7 +77,8 @@ impl Database {
 
     fn check(&self) -> rusqlite::Result<Result<(), OpenError>> {
         let corrupt = |why: String| Ok(Err(OpenError::Corrupt { file: self.file.clone(), why }));
-        let tables: u32 = self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
+        let tables: u32 =
+            self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
         let found = self.version()?;
         if found > schema::VERSION {
             let (file, known) = (self.file.clone(), schema::VERSION);
@@ -143,7 +144,9 @@ fn check_header(file: &Path) -> Result<(), OpenError> {
         Err(e) => Err(OpenError::Failed { file: file.to_owned(), why: e.to_string() }),
         Ok(0) => Ok(()),
         Ok(_) if header == MAGIC => Ok(()),
-        Ok(_) => Err(OpenError::Corrupt { file: file.to_owned(), why: "it does not start as one".to_owned() }),
+        Ok(_) => {
+            Err(OpenError::Corrupt { file: file.to_owned(), why: "it does not start as one".to_owned() })
+        }
     }
 }
 

@@ -13,6 +13,9 @@ mod schema;
 mod store;
 mod writer;
 
+#[cfg(test)]
+mod full_disk_tests;
+
 use std::sync::Arc;
 
 use holdfast_core::ports::{Clock, StoreError};
@@ -36,22 +39,25 @@ pub struct Embedded {
 
 impl Embedded {
     /// Opens the database in `dir`, which is created if there is none.
-    pub fn open(dir: &std::path::Path, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
+    pub fn open(
+        dir: &std::path::Path,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Embedded, OpenError> {
         Embedded::new(Database::open(dir)?, clock, options)
     }
 
     /// For a caller whose clock depends on what the database remembers: it opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let readers = Readers::open(&database, options.readers)?;
-        let opens = database.opens();
-        let mirrors = queue::Mirrors::new(&options, opens);
+        let mirrors = queue::Mirrors::new(&options, database.opens());
         let next_id = mirrors.load(&database)?;
         let writer = Arc::new(Writer::start(database, {
             let mirrors = mirrors.clone();
             move |connection| mirrors.refill(connection)
         })?);
         Ok(Embedded {
-            store: Arc::new(EmbeddedStore::new(Arc::clone(&writer), readers, opens)),
+            store: Arc::new(EmbeddedStore::new(Arc::clone(&writer), readers)),
             queue: Arc::new(EmbeddedQueue::new(Arc::clone(&writer), mirrors, clock, &options, next_id)),
             writer,
         })

@@ -26,15 +26,15 @@ impl Row {
         })
     }
 
-    pub(crate) fn put(&self, connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<()> {
         let listed = self.listed.as_ref();
         connection
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
                                       by_subscription, list_sort, remove_at, data)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
                  ON CONFLICT (partition, sort) DO UPDATE SET
-                     version = excluded.version, look_shard = excluded.look_shard, look_at = excluded.look_at,
+                     version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
                      remove_at = excluded.remove_at, data = excluded.data",
@@ -42,7 +42,6 @@ impl Row {
             .execute(params![
                 self.key.partition,
                 self.key.sort,
-                version,
                 self.look.map(|(shard, _)| shard),
                 self.look.map(|(_, at)| at),
                 listed.map(|l| &l.by_tenant),
@@ -92,7 +91,8 @@ impl Raw {
     }
 
     pub(crate) fn read(self) -> Result<Versioned, StoreError> {
-        let record = serde_json::from_slice(&self.data).map_err(|e| StoreError(format!("a record cannot be read: {e}")))?;
+        let record = serde_json::from_slice(&self.data)
+            .map_err(|e| StoreError(format!("a record cannot be read: {e}")))?;
         Ok(Versioned { record, version: self.version.unsigned_abs() })
     }
 }

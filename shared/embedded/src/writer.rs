@@ -112,9 +112,9 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Asked
 
 fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl FnMut(&Connection)) {
     let Database { connection, lock, .. } = database;
-    let mut jobs = Vec::new();
     let mut stop = false;
     while !stop && let Ok(first) = waiting.recv() {
+        let mut jobs = Vec::new();
         let mut next = Some(first);
         while let Some(command) = next {
             match command {
@@ -124,7 +124,7 @@ fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl 
             }
             next = if stop || jobs.len() >= MOST_TOGETHER { None } else { waiting.try_recv().ok() };
         }
-        finish(&connection, std::mem::take(&mut jobs));
+        finish(&connection, jobs);
         after_commit(&connection);
     }
     // Only saves time at the next opening: what the log holds is as safe as what the file holds.

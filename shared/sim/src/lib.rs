@@ -3,6 +3,7 @@
 mod block_on;
 mod clock;
 pub mod contract;
+pub mod crash;
 mod entropy;
 mod queue;
 mod store;

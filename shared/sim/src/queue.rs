@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::messages::Message;
-use holdfast_core::ports::{Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError};
+use holdfast_core::ports::{
+    Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
+};
 use holdfast_core::records::Now;
 use holdfast_core::time::Timestamp;
 
@@ -60,7 +62,8 @@ impl Messages {
         }
         let (served, behind): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(|(group, _)| *group <= self.served.as_str());
-        let mut turns: VecDeque<VecDeque<u64>> = behind.into_iter().chain(served).map(|(_, ids)| ids).collect();
+        let mut turns: VecDeque<VecDeque<u64>> =
+            behind.into_iter().chain(served).map(|(_, ids)| ids).collect();
         let mut picked = Vec::new();
         while picked.len() < max
             && let Some(mut ids) = turns.pop_front()

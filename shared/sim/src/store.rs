@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned, Write,
-    WriteError,
+    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned,
+    Write, WriteError,
 };
 use holdfast_core::records::{Key, ListIndex, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
@@ -20,14 +20,13 @@ pub struct MemoryStore(Mutex<State>);
 struct State {
     records: BTreeMap<Key, Versioned>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
-    /// Counts all writes, so that a key that was deleted and written again does not get an old version back.
-    last_version: u64,
 }
 
 impl State {
     fn put(&mut self, record: Record) {
-        self.last_version += 1;
-        self.records.insert(record.key(), Versioned { record, version: self.last_version });
+        let key = record.key();
+        let version = self.records.get(&key).map_or(1, |before| before.version + 1);
+        self.records.insert(key, Versioned { record, version });
     }
 
     fn holds(&self, key: &Key, expect: Expect) -> bool {

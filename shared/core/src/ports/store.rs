@@ -27,7 +27,7 @@ pub enum Expect {
     Version(u64),
 }
 
-// Records differ in size, but a write is made and consumed at once.
+#[expect(clippy::large_enum_variant, reason = "a write is made and consumed at once, and most are puts")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Write {
     Put { record: Record, expect: Expect },

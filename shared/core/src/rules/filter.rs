@@ -1,9 +1,12 @@
 //! Filters look into an event by dotted path.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::time::Timestamp;
 
@@ -47,7 +50,7 @@ pub enum Connector {
 }
 
 #[must_use]
-pub fn passes(filters: &[Filter], connector: Connector, event: &Value) -> bool {
+pub fn passes(filters: &[Filter], connector: Connector, event: &[u8]) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| f.passes(event)),
         Connector::Or => filters.is_empty() || filters.iter().any(|f| f.passes(event)),
@@ -65,7 +68,7 @@ impl Filter {
         (takes_value && self.value.is_none()).then(|| "`value` is required for this op".to_owned())
     }
 
-    fn passes(&self, event: &Value) -> bool {
+    fn passes(&self, event: &[u8]) -> bool {
         if self.op == Op::Changed {
             let state = |name: &str| look_up(event, &format!("data.{name}.{}", self.field));
             return state("oldState") != state("newState");
@@ -75,7 +78,7 @@ impl Filter {
             // `value: false` asks for the opposite.
             return found.is_some() != (self.value == Some(Value::Bool(false)));
         }
-        let (Some(found), Some(wanted)) = (found, &self.value) else {
+        let (Some(found), Some(wanted)) = (&found, &self.value) else {
             return self.op == Op::Ne;
         };
         let order = compare(found, wanted);
@@ -92,12 +95,21 @@ impl Filter {
     }
 }
 
-fn look_up<'a>(event: &'a Value, path: &str) -> Option<&'a Value> {
-    path.split('.').try_fold(event, |value, step| match value {
-        Value::Object(map) => map.get(step),
-        Value::Array(list) => list.get(step.parse::<usize>().ok()?),
+/// Goes down the path without reading what stands beside it: an event may hold numbers, texts or depths that cannot be
+/// represented, and must still be found by its other fields.
+fn look_up(event: &[u8], path: &str) -> Option<Value> {
+    let whole: &RawValue = serde_json::from_slice(event).ok()?;
+    let found = path.split('.').try_fold(whole, |value, step| match value.get().as_bytes().first()? {
+        b'{' => serde_json::from_str::<BTreeMap<Cow<str>, &RawValue>>(value.get()).ok()?.remove(step),
+        b'[' => {
+            let mut list: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
+            let index = step.parse::<usize>().ok().filter(|index| *index < list.len())?;
+            Some(list.swap_remove(index))
+        }
         _ => None,
-    })
+    })?;
+    // What cannot be represented exists, and equals nothing but its own text.
+    Some(serde_json::from_str(found.get()).unwrap_or_else(|_| Value::String(found.get().to_owned())))
 }
 
 /// Numbers compare as numbers and times as times; other values are equal or not comparable.
@@ -158,16 +170,27 @@ mod tests {
             ("type", "eq", json!("order.changed"), true),
         ] {
             let f = filter(field, op, value);
-            assert_eq!(f.passes(&event), expected, "{f:?}");
+            assert_eq!(f.passes(event.to_string().as_bytes()), expected, "{f:?}");
         }
     }
 
     #[test]
     fn connectors_join_filters() {
-        let event = json!({"data": {"a": 1}});
+        let event = br#"{"data": {"a": 1}}"#;
         let both = [filter("data.a", "eq", json!(1)), filter("data.a", "eq", json!(2))];
-        assert!(!passes(&both, Connector::And, &event));
-        assert!(passes(&both, Connector::Or, &event));
-        assert!(passes(&[], Connector::Or, &event) && passes(&[], Connector::And, &event));
+        assert!(!passes(&both, Connector::And, event));
+        assert!(passes(&both, Connector::Or, event));
+        assert!(passes(&[], Connector::Or, event) && passes(&[], Connector::And, event));
+    }
+
+    #[test]
+    fn what_cannot_be_represented_does_not_hide_the_rest() {
+        let x_is_1 = filter("data.x", "eq", json!(1));
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for beside in ["1e999", r#""\ud800""#, deep.as_str(), "1234567890123456789012345678901234567890"] {
+            let event = format!(r#"{{"data":{{"beside":{beside},"x":1}}}}"#);
+            assert!(x_is_1.passes(event.as_bytes()), "{beside}");
+            assert!(filter("data.beside", "exists", json!(true)).passes(event.as_bytes()), "{beside}");
+        }
     }
 }

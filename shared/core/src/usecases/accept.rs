@@ -1,6 +1,7 @@
 //! Takes events from producers. Answers only when all is safe.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, EventKey, JobId, Tenant, fingerprint, new_event_id};
 use crate::messages::{FirstAttempt, Message};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
-use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, VERSION};
+use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, Subscription, VERSION};
 use crate::time::Timestamp;
 
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
@@ -55,6 +56,7 @@ pub enum AcceptError {
 struct Incoming {
     record: EventRecord,
     body: Bytes,
+    wanted_by: Vec<Arc<Subscription>>,
     expect: Option<Expect>,
     /// Its deliveries may have been queued before.
     again: bool,
@@ -99,7 +101,7 @@ impl Engine {
         for _ in 0..MOST_CONFLICTS {
             let seen = self.meet_ids(tenant, &events, &subscriptions).await?;
             if self.lease_ids(&seen).await? {
-                self.queue_deliveries(&seen, &subscriptions).await?;
+                self.queue_deliveries(&seen).await?;
                 return Ok(seen.into_iter().map(answer).collect());
             }
         }
@@ -209,6 +211,7 @@ impl Engine {
         let now = self.ports.clock.both();
         let accepted_at = accepted_before.unwrap_or(now.schedule);
         let body = body_of(event, &id, accepted_at);
+        let wanted_by: Vec<_> = matching(subscriptions, &event.event_type, &body).cloned().collect();
         let lease_until_real = now.real + self.settings.function_timeout;
         let record = EventRecord {
             v: VERSION,
@@ -217,13 +220,13 @@ impl Engine {
             event_type: event.event_type.clone(),
             subject: event.subject.clone(),
             accepted_at,
-            deliveries: matching(subscriptions, &event.event_type, &body).count() as u64,
+            deliveries: wanted_by.len() as u64,
             fingerprint: if expect.is_some() { fingerprint_of(event) } else { String::new() },
             phase: if expect.is_some() { IdPhase::Pending { lease_until_real } } else { IdPhase::Done },
             remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
             id,
         };
-        Seen::New(Box::new(Incoming { record, body, expect, again: accepted_before.is_some() }))
+        Seen::New(Box::new(Incoming { record, body, wanted_by, expect, again: accepted_before.is_some() }))
     }
 
     /// `false`: somebody else was faster with one of the ids.
@@ -241,11 +244,7 @@ impl Engine {
         }
     }
 
-    async fn queue_deliveries(
-        &self,
-        seen: &[Seen],
-        subscriptions: &SubscriptionList,
-    ) -> Result<(), Unavailable> {
+    async fn queue_deliveries(&self, seen: &[Seen]) -> Result<(), Unavailable> {
         let mut messages = Vec::new();
         let mut records = Vec::new();
         let mut finished = Vec::new();
@@ -256,12 +255,11 @@ impl Engine {
             } else {
                 records.push(done)
             }
-            let count = new.record.deliveries as usize;
+            let count = new.wanted_by.len();
             if count > MOST_INLINE_DELIVERIES || (count > 0 && new.body.len() > MOST_INLINE_BYTES) {
                 messages.push(self.start_fan_out(new).await?);
             } else {
-                let wanting = matching(subscriptions, &new.record.event_type, &new.body);
-                messages.extend(wanting.map(|s| Outgoing {
+                messages.extend(new.wanted_by.iter().map(|s| Outgoing {
                     message: first_attempt(&new.record, s, Some(new.body.clone()), new.again),
                     delay: Delay::NONE,
                 }));
@@ -317,7 +315,7 @@ impl Engine {
 
 pub(super) fn first_attempt(
     event: &EventRecord,
-    subscription: &crate::records::Subscription,
+    subscription: &Subscription,
     body: Option<Bytes>,
     again: bool,
 ) -> Message {

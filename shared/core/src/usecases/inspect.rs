@@ -164,7 +164,8 @@ impl Engine {
             }
             Scope::Tenant | Scope::Event(_) => (ListIndex::ByTenant, DeliveryRecord::tenant_list(tenant)),
         };
-        let mut page = ListPage { items: Vec::new(), next: after };
+        let (mut shown, next) = split_cursor(after);
+        let mut page = ListPage { items: Vec::new(), next };
         let mut looked_through = 0;
         loop {
             let query = IndexQuery {
@@ -179,28 +180,25 @@ impl Engine {
             let found = self.ports.store.query_index(query).await.map_err(Unavailable::from)?;
             looked_through += found.items.len();
             page.next = found.next;
-            let keys = found.items.iter().filter_map(|v| listed_key(&v.record));
-            for view in self.view_each(keys, &page.items).await? {
+            let mut keys: Vec<DeliveryKey> =
+                found.items.iter().filter_map(|v| listed_key(&v.record)).collect();
+            keys.dedup();
+            keys.retain(|key| shown.as_ref() != Some(&key.id()));
+            shown = keys.last().map(DeliveryKey::id).or(shown);
+            for view in self.view_each(&keys).await? {
                 if filter.wants(&view) {
                     page.items.push(view);
                 }
             }
             if page.next.is_none() || page.items.len() >= limit || looked_through >= MOST_LOOKED_THROUGH {
+                page.next = page.next.map(|next| format!("{} {next}", shown.unwrap_or_default()));
                 return Ok(page);
             }
         }
     }
 
-    /// A record and the log of the same delivery stand beside each other in a list and are shown as one.
-    async fn view_each(
-        &self,
-        keys: impl Iterator<Item = DeliveryKey>,
-        shown: &[DeliveryView],
-    ) -> Result<Vec<DeliveryView>, Unavailable> {
-        let mut wanted: Vec<DeliveryKey> = keys.collect();
-        wanted.dedup();
-        wanted.retain(|key| shown.last().is_none_or(|last| last.id != key.id()));
-        let views = join_all(wanted.iter().map(|key| self.view_delivery(key))).await;
+    async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
+        let views = join_all(keys.iter().map(|key| self.view_delivery(key))).await;
         views.into_iter().filter_map(Result::transpose).collect()
     }
 
@@ -292,6 +290,15 @@ impl DeliveryFilter {
             && self.state.is_none_or(|state| view.state == state)
             && self.since.is_none_or(|since| view.accepted_at >= since)
             && self.until.is_none_or(|until| view.accepted_at < until)
+    }
+}
+
+/// A record and the log of the same delivery stand beside each other in a list and are shown as one, also when a page ends
+/// between them: so a cursor begins with the delivery that was shown last.
+fn split_cursor(cursor: Option<String>) -> (Option<String>, Option<String>) {
+    match cursor.as_deref().and_then(|cursor| cursor.split_once(' ')) {
+        Some((shown, next)) => (Some(shown.to_owned()), Some(next.to_owned())),
+        None => (None, cursor),
     }
 }
 

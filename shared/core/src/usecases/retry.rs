@@ -24,7 +24,7 @@ enum Decided {
 /// A due delivery after its surroundings were looked at.
 enum Taken {
     Ready(Box<Ready>),
-    Parked(DeliveryRecord),
+    Parked(Box<DeliveryRecord>),
     Over,
 }
 
@@ -154,7 +154,7 @@ impl Engine {
                 record.url.clone_from(&subscription.url);
                 let parked = record.clone();
                 self.park(record, version).await?;
-                Ok(Taken::Parked(parked))
+                Ok(Taken::Parked(Box::new(parked)))
             }
             Prospect::Attempt { subscription, generation } => {
                 record.url_id = subscription.url_id.clone();

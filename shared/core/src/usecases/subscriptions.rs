@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
-
 use super::{Engine, Unavailable};
 use crate::ids::Tenant;
 use crate::ports::{Order, Query};
@@ -75,21 +73,15 @@ impl Engine {
     }
 }
 
-/// Those that want this event. The body is only parsed if somebody filters.
+/// Those that want this event, in the order of their ids. The body is only looked into if somebody filters.
 pub(super) fn matching<'a>(
     list: &'a [Arc<Subscription>],
-    name: &str,
-    body: &[u8],
-) -> impl Iterator<Item = &'a Arc<Subscription>> + use<'a> {
-    let mut parsed: Option<Value> = None;
-    let (name, body) = (name.to_owned(), body.to_vec());
+    name: &'a str,
+    body: &'a [u8],
+) -> impl Iterator<Item = &'a Arc<Subscription>> {
     list.iter().filter(move |s| {
         s.active
-            && s.event_types.iter().any(|pattern| event_type::matches(pattern, &name))
-            && (s.filters.is_empty() || {
-                let event =
-                    parsed.get_or_insert_with(|| serde_json::from_slice(&body).unwrap_or(Value::Null));
-                filter::passes(&s.filters, s.filter_connector, event)
-            })
+            && s.event_types.iter().any(|pattern| event_type::matches(pattern, name))
+            && filter::passes(&s.filters, s.filter_connector, body)
     })
 }

@@ -3,7 +3,7 @@ use holdfast_core::ports::QueueName;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
-use super::mirror::Place;
+use super::entry::Place;
 use super::mirrors::{Mirrors, queue_number};
 use crate::writer::Job;
 

@@ -7,27 +7,12 @@ use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::Now;
 use holdfast_core::time::Timestamp;
 
+use super::entry::{Entry, Group, Limits, Place, State, Taken, Wait};
+
 /// What a message takes in memory beside its payload, roughly.
 const OVERHEAD_BYTES: usize = 512;
 /// Messages that nobody can read form a group.
 const UNREADABLE: &str = "";
-
-/// A message's place in the order of its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) deliver_at: Timestamp,
-    pub(super) id: i64,
-}
-
-impl Place {
-    const START: Place = Place { deliver_at: Timestamp::ZERO, id: i64::MIN };
-}
-
-pub(super) struct Limits {
-    pub(super) per_group: usize,
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
-}
 
 /// What memory holds of one queue.
 ///
@@ -47,49 +32,6 @@ pub(super) struct Mirror {
     horizon: Option<Place>,
     /// Deleted here, but perhaps not yet in the file.
     deleting: HashSet<i64>,
-}
-
-struct Entry {
-    message: Result<Message, Undecodable>,
-    group: Arc<str>,
-    bytes: usize,
-    received: u32,
-    /// What the file says about `received`.
-    stored: u32,
-    state: State,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Delayed { deliver_at: Timestamp },
-    Ready,
-    /// Received, and counted in its group, until then.
-    Out { until: Timestamp },
-    /// Invisible, but nobody is at work on it.
-    Postponed { until: Timestamp },
-}
-
-#[derive(Default)]
-struct Group {
-    ready: VecDeque<i64>,
-    /// How many are out.
-    out: usize,
-    in_turn: bool,
-}
-
-#[derive(Default)]
-pub(super) struct Taken {
-    pub(super) received: Vec<Received>,
-    /// Counts to write down before the messages are handed out.
-    pub(super) counts: Vec<(i64, u32)>,
-}
-
-/// How long nothing can be received.
-#[derive(Debug, PartialEq)]
-pub(super) enum Wait {
-    Over,
-    Until { schedule: Duration, real: Duration },
-    News,
 }
 
 impl Mirror {
@@ -114,7 +56,8 @@ impl Mirror {
 
     /// Whether messages wait in the file and there is room for a good number of them, or nothing else to do.
     pub(super) fn wants_more(&self) -> bool {
-        let half_empty = self.entries.len() <= self.limits.messages / 2 && self.bytes <= self.limits.bytes / 2;
+        let half_empty =
+            self.entries.len() <= self.limits.messages / 2 && self.bytes <= self.limits.bytes / 2;
         self.horizon.is_some() && !self.is_full() && (half_empty || self.turns.is_empty())
     }
 
@@ -334,7 +277,10 @@ impl Mirror {
         match (schedule, real) {
             _ if !self.turns.is_empty() => Wait::Over,
             (None, None) => Wait::News,
-            _ => Wait::Until { schedule: schedule.unwrap_or(Duration::MAX), real: real.unwrap_or(Duration::MAX) },
+            _ => Wait::Until {
+                schedule: schedule.unwrap_or(Duration::MAX),
+                real: real.unwrap_or(Duration::MAX),
+            },
         }
     }
 }

@@ -6,7 +6,8 @@ use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
-use super::mirror::{Limits, Mirror, Place};
+use super::entry::{Limits, Place};
+use super::mirror::Mirror;
 use crate::database::{Database, failed};
 use crate::error::OpenError;
 use crate::options::Options;
@@ -85,7 +86,8 @@ impl Mirrors {
         loop {
             let Some(from) = self.lock(queue).waiting_from() else { break };
             let deliver_at = from.deliver_at.as_millis();
-            let mut rows = statement.query(params![queue_number(queue), deliver_at, from.id, ROWS_AT_A_TIME])?;
+            let mut rows =
+                statement.query(params![queue_number(queue), deliver_at, from.id, ROWS_AT_A_TIME])?;
             let mut count = 0;
             let mut full = false;
             while !full && let Some(row) = rows.next()? {
@@ -94,7 +96,8 @@ impl Mirrors {
                 // Once in each opening since it was written down it may have been received without a trace.
                 let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
                 let payload = row.get_ref(4)?.as_blob()?;
-                full = !self.lock(queue).bring_in(place, || (Message::decode(payload), payload.len(), received));
+                full =
+                    !self.lock(queue).bring_in(place, || (Message::decode(payload), payload.len(), received));
                 added = true;
             }
             if full {

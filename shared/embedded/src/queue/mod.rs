@@ -1,3 +1,4 @@
+mod entry;
 mod jobs;
 mod mirror;
 mod mirrors;
@@ -7,14 +8,16 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_core::ports::{Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError};
+use holdfast_core::ports::{
+    Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
+};
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use crate::options::Options;
 use crate::writer::Writer;
+use entry::{Place, Wait};
 use jobs::{DeleteJob, SendJob};
-use mirror::{Place, Wait};
 pub(crate) use mirrors::Mirrors;
 
 /// Both queues, in the file and in memory. Fair by group: the groups with ready messages take turns, each receive serves one
@@ -35,7 +38,13 @@ impl EmbeddedQueue {
         options: &Options,
         next_id: i64,
     ) -> EmbeddedQueue {
-        EmbeddedQueue { writer, mirrors, clock, visibility: options.visibility, next_id: AtomicI64::new(next_id) }
+        EmbeddedQueue {
+            writer,
+            mirrors,
+            clock,
+            visibility: options.visibility,
+            next_id: AtomicI64::new(next_id),
+        }
     }
 
     /// Waits until there may be something to receive: a new message, one whose delay or invisibility is over, or one of a
@@ -70,7 +79,8 @@ impl EmbeddedQueue {
         let (reply, answer) = oneshot::channel();
         let message = holdfast_core::messages::Message::decode(&payload);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let rows = vec![jobs::NewMessage { place: Place { deliver_at: self.clock.now(), id }, payload, message }];
+        let rows =
+            vec![jobs::NewMessage { place: Place { deliver_at: self.clock.now(), id }, payload, message }];
         self.writer.submit(Box::new(SendJob { mirrors: self.mirrors.clone(), queue, rows, reply }));
         answer.await.unwrap_or_else(|_| Err("the database is closed".to_owned())).map_err(QueueError)
     }
@@ -81,7 +91,9 @@ impl EmbeddedQueue {
         let update = move |connection: &Connection| {
             let mut statement =
                 connection.prepare_cached("UPDATE messages SET received = ?2, opened = ?3 WHERE id = ?1")?;
-            counts.iter().try_for_each(|(id, received)| statement.execute(params![id, received, opens]).map(drop))
+            counts
+                .iter()
+                .try_for_each(|(id, received)| statement.execute(params![id, received, opens]).map(drop))
         };
         self.writer.ask(update).await.map_err(|e| QueueError(e.to_string()))
     }

@@ -2,13 +2,13 @@ mod pages;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Page, Query, Store, StoreError, Versioned, Write, WriteError,
+    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Page, Query, Store, StoreError, Versioned, Write,
+    WriteError,
 };
 use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
@@ -23,19 +23,6 @@ use crate::writer::Writer;
 pub struct EmbeddedStore {
     writer: Arc<Writer>,
     readers: Readers,
-    versions: Arc<Versions>,
-}
-
-/// Versions that were never given before, so that a key that was deleted and written again does not get an old one back: the
-/// upper bits count the openings of the database.
-struct Versions(AtomicI64);
-
-impl Versions {
-    const BITS_PER_OPENING: u32 = 40;
-
-    fn next(&self) -> i64 {
-        self.0.fetch_add(1, Ordering::Relaxed)
-    }
 }
 
 enum Change {
@@ -53,9 +40,8 @@ impl Change {
 }
 
 impl EmbeddedStore {
-    pub(crate) fn new(writer: Arc<Writer>, readers: Readers, opens: u32) -> EmbeddedStore {
-        let first = i64::from(opens) << Versions::BITS_PER_OPENING;
-        EmbeddedStore { writer, readers, versions: Arc::new(Versions(AtomicI64::new(first))) }
+    pub(crate) fn new(writer: Arc<Writer>, readers: Readers) -> EmbeddedStore {
+        EmbeddedStore { writer, readers }
     }
 
     pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
@@ -105,17 +91,13 @@ impl Store for EmbeddedStore {
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         let changes = changes(writes)?;
-        let versions = Arc::clone(&self.versions);
-        let conflict = self.writer.ask(move |connection| change(connection, &changes, &versions)).await?;
+        let conflict = self.writer.ask(move |connection| change(connection, &changes)).await?;
         conflict.map_or(Ok(()), |key| Err(WriteError::Conflict(key)))
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
         let rows = records.iter().map(Row::of).collect::<Result<Vec<_>, _>>()?;
-        let versions = Arc::clone(&self.versions);
-        self.writer
-            .ask(move |connection| rows.iter().try_for_each(|row| row.put(connection, versions.next())))
-            .await?;
+        self.writer.ask(move |connection| rows.iter().try_for_each(|row| row.put(connection))).await?;
         Ok(Vec::new())
     }
 
@@ -127,8 +109,7 @@ impl Store for EmbeddedStore {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         let key = UrlRecord::key(tenant, url);
-        let versions = Arc::clone(&self.versions);
-        self.writer.ask(move |connection| count(connection, &key, &outcomes, now, &versions)).await?
+        self.writer.ask(move |connection| count(connection, &key, &outcomes, now)).await?
     }
 
     async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError> {
@@ -149,7 +130,9 @@ impl Store for EmbeddedStore {
         let get = |connection: &Connection| {
             connection
                 .prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?
-                .query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| row.get::<_, Vec<u8>>(0))
+                .query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| {
+                    row.get::<_, Vec<u8>>(0)
+                })
                 .optional()
         };
         Ok(self.readers.read(get).map_err(unread)?.map(Bytes::from))
@@ -189,7 +172,7 @@ fn changes(writes: Vec<Write>) -> Result<Vec<Change>, StoreError> {
 }
 
 /// Makes all changes, or none and answers the key that is not as expected.
-fn change(connection: &Connection, changes: &[Change], versions: &Versions) -> rusqlite::Result<Option<Key>> {
+fn change(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Option<Key>> {
     // All conditions first: the transaction is shared with others and cannot be rolled back for this one alone.
     for change in changes {
         let (key, expect) = change.expects();
@@ -199,7 +182,7 @@ fn change(connection: &Connection, changes: &[Change], versions: &Versions) -> r
     }
     for change in changes {
         match change {
-            Change::Put(row, _) => row.put(connection, versions.next())?,
+            Change::Put(row, _) => row.put(connection)?,
             Change::Delete(key, _) => rows::delete(connection, key)?,
         }
     }
@@ -208,13 +191,7 @@ fn change(connection: &Connection, changes: &[Change], versions: &Versions) -> r
 
 type Counted = Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
 
-fn count(
-    connection: &Connection,
-    key: &Key,
-    outcomes: &[Outcome],
-    now: Now,
-    versions: &Versions,
-) -> rusqlite::Result<Counted> {
+fn count(connection: &Connection, key: &Key, outcomes: &[Outcome], now: Now) -> rusqlite::Result<Counted> {
     let Some(raw) = rows::get(connection, key)? else { return Ok(Ok(None)) };
     let before = match raw.read() {
         Ok(Versioned { record: Record::Url(before), .. }) => before,
@@ -228,6 +205,6 @@ fn count(
         Ok(rows) => rows,
         Err(e) => return Ok(Err(e)),
     };
-    rows.iter().try_for_each(|row| row.put(connection, versions.next()))?;
+    rows.iter().try_for_each(|row| row.put(connection))?;
     Ok(Ok(Some((before, after))))
 }

@@ -1,1 +1,126 @@
+//! What every adapter promises, written against the ports, so that memory, embedded and AWS cannot drift apart.
+//!
+//! An adapter's test file has a function that makes a fresh harness, and the line
+//! `holdfast_sim::contract_tests!(that_function);`, which makes a test of each case.
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: what does not hold panics")]
 
+pub mod bodies;
+pub mod concurrency;
+pub mod lists;
+pub mod queue;
+mod samples;
+pub mod store;
+pub mod sweep;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Received, Store};
+
+/// How long a received message stays invisible in the queues of a harness.
+pub const VISIBILITY: Duration = Duration::from_secs(360);
+
+/// A fresh store and fresh queues, and power over their time.
+pub trait Harness: Sync {
+    fn store(&self) -> Arc<dyn Store>;
+    fn queue(&self) -> Arc<dyn Queue>;
+    fn inbox(&self) -> Arc<dyn Inbox>;
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Lets time pass on both clocks.
+    fn advance(&self, wait: Duration);
+
+    /// Drives a case to its end, on this thread. Cases call it from several threads at once.
+    fn run(&self, case: Pin<Box<dyn Future<Output = ()> + '_>>) {
+        crate::block_on(case);
+    }
+}
+
+/// Everything that can be received now. A receive may answer fewer than it could, so it is repeated until it answers none.
+async fn receive_all(harness: &dyn Harness, queue: QueueName) -> Vec<Received> {
+    let mut all = Vec::new();
+    loop {
+        let received = harness.inbox().receive(queue, 10).await.unwrap();
+        if received.is_empty() {
+            return all;
+        }
+        all.extend(received);
+    }
+}
+
+/// Makes a test of each case of the contract. Takes the name of a function that makes a fresh [`Harness`].
+#[macro_export]
+macro_rules! contract_tests {
+    ($make:ident) => {
+        $crate::contract_tests!(@module $make, queue, [
+            a_delayed_message_is_received_at_its_time_and_not_before,
+            the_longest_delay_holds,
+            a_received_message_is_invisible_and_then_received_again,
+            a_deleted_message_is_gone,
+            a_void_receipt_deletes_nothing,
+            a_late_delete_still_counts_if_nobody_received_the_message_again,
+            a_postponed_message_comes_back_after_its_wait,
+            a_void_receipt_postpones_nothing,
+            a_message_sent_twice_is_received_twice,
+            no_more_are_received_than_asked_for,
+            queues_do_not_mix,
+            a_backlog_of_one_group_does_not_hold_up_another,
+            every_byte_of_a_body_survives,
+            every_kind_of_message_survives,
+        ]);
+        $crate::contract_tests!(@module $make, store, [
+            get_answers_in_the_order_of_the_keys,
+            every_kind_of_record_survives,
+            absent_is_expected_in_vain_of_what_is_there,
+            a_version_is_expected_in_vain_once_it_changed,
+            versions_count_from_one,
+            deletes_have_expectations_too,
+            a_transaction_is_made_whole_or_not_at_all,
+            limits_are_enforced,
+            a_key_is_written_once_in_a_transaction,
+            put_each_writes_over_what_is_there,
+            outcomes_of_an_unknown_url_are_not_counted,
+            outcomes_of_another_generation_do_not_count,
+        ]);
+        $crate::contract_tests!(@module $make, lists, [
+            parked_pointers_are_ordered_by_due_time,
+            a_query_keeps_to_its_prefix,
+            a_page_says_whether_it_is_the_last,
+            a_query_misses_nothing_while_items_are_added,
+            deliveries_are_listed_by_tenant_url_and_subscription,
+            a_list_has_bounds,
+            records_at_the_same_place_of_a_list_are_all_listed,
+            a_list_misses_nothing_while_items_are_added,
+            an_unknown_cursor_is_refused,
+        ]);
+        $crate::contract_tests!(@module $make, sweep, [
+            the_most_overdue_come_first,
+            what_was_looked_at_is_not_overdue_again,
+            what_is_finished_is_never_overdue,
+            every_record_is_in_one_shard,
+        ]);
+        $crate::contract_tests!(@module $make, bodies, [
+            a_body_is_stored_once,
+            a_large_body_survives,
+            an_unknown_body_cannot_be_kept,
+        ]);
+        $crate::contract_tests!(@module $make, concurrency, [
+            concurrent_outcomes_are_all_counted,
+            a_change_of_state_is_recorded_once,
+            one_of_many_claims_wins,
+            concurrent_messages_are_each_received_once,
+        ]);
+    };
+    (@module $make:ident, $module:ident, [$($case:ident),* $(,)?]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    let harness = super::$make();
+                    $crate::contract::Harness::run(&harness, Box::pin($crate::contract::$module::$case(&harness)));
+                }
+            )*
+        }
+    };
+}

@@ -1,0 +1,157 @@
+//! `/v1/deliveries`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::ids::JobId;
+use holdfast_core::records::{Attempt, AttemptOutcome, DeliveryState, Reason};
+use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, ReplayError, Scope};
+use serde::Serialize;
+
+use crate::answer::{self, Time};
+use crate::auth::Caller;
+use crate::params::Params;
+use crate::path::{self, PathId};
+use crate::{App, Problem};
+
+#[derive(Serialize)]
+pub(crate) struct ShownDelivery<'a> {
+    id: &'a str,
+    event_id: &'a str,
+    r#type: &'a str,
+    subscription_id: &'a str,
+    url_id: &'a str,
+    url: &'a str,
+    state: DeliveryState,
+    reason: Option<Reason>,
+    epoch: u32,
+    accepted_at: Time,
+    due_at: Option<Time>,
+    expires_at: Option<Time>,
+    attempts: Vec<ShownAttempt<'a>>,
+}
+
+#[derive(Serialize)]
+struct ShownAttempt<'a> {
+    n: u32,
+    epoch: u32,
+    at: Time,
+    outcome: AttemptOutcome,
+    status: Option<u16>,
+    error: Option<&'a str>,
+    ms: u64,
+    excerpt: Option<&'a str>,
+}
+
+impl<'a> ShownDelivery<'a> {
+    pub(crate) fn of(view: &'a DeliveryView) -> ShownDelivery<'a> {
+        ShownDelivery {
+            id: &view.id,
+            event_id: &view.event_id,
+            r#type: &view.event_type,
+            subscription_id: view.subscription_id.as_str(),
+            url_id: view.url_id.as_str(),
+            url: &view.url,
+            state: view.state,
+            reason: view.reason,
+            epoch: view.epoch,
+            accepted_at: Time(view.accepted_at),
+            due_at: view.due_at.map(Time),
+            expires_at: view.expires_at.map(Time),
+            attempts: view.attempts.iter().map(ShownAttempt::of).collect(),
+        }
+    }
+}
+
+impl<'a> ShownAttempt<'a> {
+    fn of(attempt: &'a Attempt) -> ShownAttempt<'a> {
+        ShownAttempt {
+            n: attempt.n,
+            epoch: attempt.epoch,
+            at: Time(attempt.at),
+            outcome: attempt.outcome,
+            status: attempt.status,
+            error: attempt.error.as_deref(),
+            ms: attempt.ms,
+            excerpt: attempt.excerpt.as_deref(),
+        }
+    }
+}
+
+const STATES: [(&str, DeliveryState); 4] = [
+    ("waiting", DeliveryState::Waiting),
+    ("parked", DeliveryState::Parked),
+    ("delivered", DeliveryState::Delivered),
+    ("dead", DeliveryState::Dead),
+];
+
+/// Takes the filters. `None`: an id that nothing can have was asked for, so that the list is empty.
+fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
+    let event = params.text("event");
+    let url = params.text("url").map(|id| path::url_id(&id));
+    let subscription = params.text("subscription").map(|id| path::subscription_id(&id));
+    let state = params.word("state", &STATES);
+    let (since, until) = (params.time("since"), params.time("until"));
+    // Inside out: an id that was given must be one.
+    let url = url.map_or(Some(None), |id| id.map(Some))?;
+    let subscription = subscription.map_or(Some(None), |id| id.map(Some))?;
+    let scope = match (event, &url, &subscription) {
+        (Some(id), _, _) => Scope::Event(id),
+        (None, Some(id), _) => Scope::Url(id.clone()),
+        (None, None, Some(id)) => Scope::Subscription(id.clone()),
+        (None, None, None) => Scope::Tenant,
+    };
+    Some(DeliveryFilter { scope, url, subscription, state, since, until })
+}
+
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    mut params: Params,
+) -> Result<Response, Problem> {
+    let filter = filter_of(&mut params);
+    let part = params.finish("deliveries", &tenant)?;
+    let nothing = ListPage { items: Vec::new(), next: None };
+    let page = match filter {
+        None => nothing,
+        Some(filter) => match app.engine.list_deliveries(&tenant, &filter, part.after, part.limit).await {
+            Ok(page) => page,
+            Err(ListError::UnknownEvent) => nothing,
+            Err(ListError::Unavailable(error)) => return Err(error.into()),
+        },
+    };
+    Ok(answer::list(&page, &part.tag, ShownDelivery::of))
+}
+
+pub(crate) async fn view(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    id: PathId,
+) -> Result<Response, Problem> {
+    let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
+    let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
+    Ok(answer::json(StatusCode::OK, &ShownDelivery::of(&view)))
+}
+
+#[derive(Serialize)]
+struct Replayed {
+    id: JobId,
+    matched: u64,
+}
+
+pub(crate) async fn replay(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    id: PathId,
+) -> Result<Response, Problem> {
+    match app.engine.replay(&id.delivery(&tenant)?).await {
+        Ok(id) => Ok(answer::json(StatusCode::ACCEPTED, &Replayed { id, matched: 1 })),
+        Err(ReplayError::Unknown) => Err(Problem::not_found("delivery")),
+        Err(ReplayError::Unavailable(error)) => Err(error.into()),
+        Err(e @ (ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed)) => {
+            Err(Problem::conflict(format!("Not replayed: {e}.")))
+        }
+    }
+}

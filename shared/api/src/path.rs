@@ -1,0 +1,51 @@
+//! Ids in paths. One that cannot exist is answered like one that does not: 404, without asking the store.
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use holdfast_core::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
+
+use crate::Problem;
+
+/// How long the random or derived part of an id is.
+const SHORT_LEN: usize = 26;
+
+/// The one id of a path, percent-decoded.
+pub(crate) struct PathId(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathId, Problem> {
+        let Path(id) =
+            Path::from_request_parts(parts, state).await.map_err(|_| Problem::not_found("thing"))?;
+        Ok(PathId(id))
+    }
+}
+
+fn is_short(id: &str, prefix: &str) -> bool {
+    id.strip_prefix(prefix).is_some_and(|rest| {
+        rest.len() == SHORT_LEN && rest.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+    })
+}
+
+pub(crate) fn subscription_id(id: &str) -> Option<SubscriptionId> {
+    is_short(id, "sub_").then(|| SubscriptionId(id.to_owned()))
+}
+
+pub(crate) fn url_id(id: &str) -> Option<UrlId> {
+    is_short(id, "url_").then(|| UrlId(id.to_owned()))
+}
+
+impl PathId {
+    pub(crate) fn subscription(&self) -> Result<SubscriptionId, Problem> {
+        subscription_id(&self.0).ok_or_else(|| Problem::not_found("subscription"))
+    }
+
+    pub(crate) fn url(&self) -> Result<UrlId, Problem> {
+        url_id(&self.0).ok_or_else(|| Problem::not_found("URL"))
+    }
+
+    pub(crate) fn delivery(&self, tenant: &Tenant) -> Result<DeliveryKey, Problem> {
+        DeliveryKey::parse(tenant, &self.0).ok_or_else(|| Problem::not_found("delivery"))
+    }
+}

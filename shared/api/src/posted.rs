@@ -1,0 +1,65 @@
+//! What was posted, as bytes: at most so much, and within so long.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+use crate::Problem;
+
+const MOST_BYTES: usize = 1_000_000;
+/// A body that is too large is still read up to this, and thrown away: whoever hangs up on a client in the middle of its
+/// request makes it miss the answer.
+const MOST_DISCARDED: usize = 8_000_000;
+const LONGEST_READ: Duration = Duration::from_secs(10);
+
+pub(crate) struct Posted(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Posted, Problem> {
+        let read = tokio::time::timeout(LONGEST_READ, read(request.into_body())).await;
+        read.unwrap_or_else(|_| {
+            let detail = "The body did not arrive within 10 s. Send the request again.";
+            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
+        })
+        .map(Posted)
+    }
+}
+
+async fn read(mut body: Body) -> Result<Bytes, Problem> {
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::new(StatusCode::BAD_REQUEST, "The body broke off. Send the request again.");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        length += data.len();
+        if length > MOST_DISCARDED {
+            break;
+        }
+        if length > MOST_BYTES {
+            (first, rest) = (Bytes::new(), BytesMut::new());
+        } else if first.is_empty() {
+            // Most bodies come in one piece, which then needs no copy.
+            first = data;
+        } else {
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+    }
+    match (length > MOST_BYTES, rest.is_empty()) {
+        (true, _) => {
+            let detail = format!("The body has more than {MOST_BYTES} bytes. Post less at once.");
+            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
+        }
+        (false, true) => Ok(first),
+        (false, false) => Ok(rest.freeze()),
+    }
+}

@@ -1,0 +1,104 @@
+//! `/v1/subscriptions`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::records::Subscription;
+use holdfast_core::rules::filter::{Connector, Filter};
+use holdfast_core::usecases::SubscribeError;
+use serde::Serialize;
+
+use crate::answer::{self, Time};
+use crate::auth::Caller;
+use crate::new_subscription::new_subscription;
+use crate::params::Params;
+use crate::path::PathId;
+use crate::posted::Posted;
+use crate::{App, Problem};
+
+/// A subscription without its secrets and its token.
+#[derive(Serialize)]
+struct ShownSubscription<'a> {
+    id: &'a str,
+    url: &'a str,
+    url_id: &'a str,
+    event_types: &'a [String],
+    filters: &'a [Filter],
+    filter_connector: Connector,
+    description: Option<&'a str>,
+    active: bool,
+    has_auth_token: bool,
+    created_at: Time,
+    /// At creation only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
+}
+
+impl<'a> ShownSubscription<'a> {
+    fn of(subscription: &'a Subscription) -> ShownSubscription<'a> {
+        ShownSubscription {
+            id: subscription.id.as_str(),
+            url: &subscription.url,
+            url_id: subscription.url_id.as_str(),
+            event_types: &subscription.event_types,
+            filters: &subscription.filters,
+            filter_connector: subscription.filter_connector,
+            description: subscription.description.as_deref(),
+            active: subscription.active,
+            has_auth_token: subscription.auth_token.is_some(),
+            created_at: Time(subscription.created_at),
+            secret: None,
+        }
+    }
+}
+
+pub(crate) async fn create(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    Posted(body): Posted,
+) -> Result<Response, Problem> {
+    let new = new_subscription(&body, app.engine.settings().http_allowed)?;
+    let created = app.engine.subscribe(&tenant, new).await.map_err(|error| match error {
+        SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}. Use that one.")),
+        SubscribeError::TooMany => {
+            Problem::conflict(format!("Not created: {error}. Delete one that is not needed."))
+        }
+        SubscribeError::Unavailable(error) => error.into(),
+    })?;
+    let secret = created.secrets.first().map(|secret| secret.value.as_str());
+    Ok(answer::json(StatusCode::CREATED, &ShownSubscription { secret, ..ShownSubscription::of(&created) }))
+}
+
+pub(crate) async fn list(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    params: Params,
+) -> Result<Response, Problem> {
+    let part = params.finish("subscriptions", &tenant)?;
+    let page = app.engine.list_subscriptions(&tenant, part.after, part.limit).await?;
+    Ok(answer::list(&page, &part.tag, ShownSubscription::of))
+}
+
+pub(crate) async fn view(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    id: PathId,
+) -> Result<Response, Problem> {
+    let found = app.engine.get_subscription(&tenant, &id.subscription()?).await?;
+    let subscription = found.ok_or_else(|| Problem::not_found("subscription"))?;
+    Ok(answer::json(StatusCode::OK, &ShownSubscription::of(&subscription)))
+}
+
+pub(crate) async fn delete(
+    State(app): State<Arc<App>>,
+    Caller(tenant): Caller,
+    id: PathId,
+) -> Result<Response, Problem> {
+    if app.engine.delete_subscription(&tenant, &id.subscription()?).await? {
+        Ok(answer::empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Problem::not_found("subscription"))
+    }
+}

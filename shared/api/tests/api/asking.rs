@@ -1,0 +1,133 @@
+//! Who may ask, where, how, and for how long.
+
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use serde_json::json;
+
+use crate::world::{KEY, World};
+
+#[tokio::test]
+async fn health_is_public() {
+    let told = World::new().send(Request::get("/healthz").body(Body::empty()).unwrap()).await;
+    assert_eq!(told.expect(StatusCode::OK), json!({"status": "ok"}));
+    assert_eq!(told.header("content-type"), "application/json");
+}
+
+#[tokio::test]
+async fn nothing_else_is_answered_without_a_valid_key() {
+    let world = World::new();
+    let calls = [
+        ("POST", "/v1/events"),
+        ("GET", "/v1/events/x"),
+        ("GET", "/v1/subscriptions?limit=wrong"),
+        ("POST", "/v1/subscriptions"),
+        ("DELETE", "/v1/subscriptions/x"),
+        ("GET", "/v1/urls"),
+        ("POST", "/v1/urls/x/enable"),
+        ("GET", "/v1/deliveries"),
+        ("POST", "/v1/deliveries/x/replay"),
+    ];
+    for (method, path) in calls {
+        for key in ["", "Bearer", "Bearer ", "Bearer hf_tesT", "Bearer hf_test2", "Basic hf_test", "hf_test"]
+        {
+            let request = Request::builder().method(method).uri(path).header("authorization", key);
+            let told = world.send(request.body(Body::from("{}")).unwrap()).await;
+            told.problem(401);
+            assert_eq!(told.header("www-authenticate"), "Bearer");
+        }
+    }
+    let without = Request::get("/v1/urls").body(Body::empty()).unwrap();
+    world.send(without).await.problem(401);
+    let other_case = Request::get("/v1/urls").header("authorization", format!("bearer  {KEY}"));
+    world.send(other_case.body(Body::empty()).unwrap()).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn paths_and_methods_that_do_not_exist_are_problems_too() {
+    let world = World::new();
+    for path in ["/", "/v1", "/v1/events/a/b", "/v1/events/", "/v1/overview", "/v1/urls/x/explode"] {
+        world.get(path).await.problem(404);
+    }
+    for (method, path, allowed) in [
+        ("GET", "/v1/events", "POST"),
+        ("DELETE", "/v1/events/x", "GET,HEAD"),
+        ("PUT", "/v1/subscriptions", "GET,HEAD,POST"),
+        ("PATCH", "/v1/subscriptions/x", "GET,HEAD,DELETE"),
+        ("GET", "/v1/urls/x/freeze", "POST"),
+        ("POST", "/healthz", "GET,HEAD"),
+    ] {
+        let told = world.call(method, path, "").await;
+        told.problem(405);
+        let mut given: Vec<_> = told.header("allow").split(',').collect();
+        let mut wanted: Vec<_> = allowed.split(',').collect();
+        given.sort_unstable();
+        wanted.sort_unstable();
+        assert_eq!(given, wanted, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn ids_that_do_not_exist_are_not_found() {
+    let world = World::new();
+    let short = "a".repeat(26);
+    let whole = [format!("sub_{short}"), format!("url_{short}"), format!("dlv_{short}{short}")];
+    for id in whole.iter().map(String::as_str).chain(["x", "%FF", "%00", "sub_", "a%23b", "a%20b"]) {
+        for path in ["events", "subscriptions", "urls", "deliveries"] {
+            world.get(&format!("/v1/{path}/{id}")).await.problem(404);
+        }
+        world.call("DELETE", &format!("/v1/subscriptions/{id}"), "").await.problem(404);
+        for action in ["enable", "freeze", "disable"] {
+            world.post(&format!("/v1/urls/{id}/{action}"), "").await.problem(404);
+        }
+        world.post(&format!("/v1/deliveries/{id}/replay"), "").await.problem(404);
+    }
+    world.get(&format!("/v1/events/{}", "x".repeat(3_000))).await.problem(404);
+}
+
+/// Without a length, in pieces of `size` bytes.
+fn streamed(text: &str, size: usize) -> Body {
+    let pieces: Vec<_> = text.as_bytes().chunks(size).map(Bytes::copy_from_slice).collect();
+    Body::from_stream(stream::iter(pieces.into_iter().map(Ok::<_, std::io::Error>)))
+}
+
+fn event_of_bytes(length: usize) -> String {
+    let (head, tail) = (r#"{"type":"a","data":""#, r#""}"#);
+    format!("{head}{}{tail}", "x".repeat(length - head.len() - tail.len()))
+}
+
+#[tokio::test]
+async fn a_body_has_at_most_a_million_bytes() {
+    let world = World::new();
+    let (most, more) = (event_of_bytes(1_000_000), event_of_bytes(1_000_001));
+    for size in [1_000, 999_999, 2_000_000] {
+        world.post("/v1/events", streamed(&most, size)).await.expect(StatusCode::ACCEPTED);
+        world.post("/v1/events", streamed(&more, size)).await.problem(413);
+    }
+    world.post("/v1/events", more).await.problem(413);
+    world.post("/v1/subscriptions", event_of_bytes(9_000_000)).await.problem(413);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_arrive_is_given_up() {
+    let world = World::new();
+    let begun = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(b"{"))]);
+    let told = world.post("/v1/events", Body::from_stream(begun.chain(stream::pending()))).await;
+    told.problem(408);
+    let broken = stream::iter([Ok(Bytes::from_static(b"{")), Err(std::io::Error::other("gone"))]);
+    world.post("/v1/events", Body::from_stream(broken)).await.problem(400);
+}
+
+#[tokio::test]
+async fn when_the_world_is_down_clients_are_told_to_come_back() {
+    let world = World::new();
+    world.subscribe("a").await;
+    world.queue.broken.store(true, Ordering::Relaxed);
+    let told = world.post("/v1/events", r#"{"type":"a","data":1}"#).await;
+    told.problem(503);
+    assert_eq!(told.header("retry-after"), "1");
+    assert!(!told.detail().contains("10.0.0.7"), "{}", told.detail());
+}

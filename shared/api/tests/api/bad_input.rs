@@ -1,0 +1,164 @@
+//! Requests that are refused, and the fields that the answer names.
+
+use serde_json::json;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn bad_events_are_refused_by_field() {
+    let world = World::new();
+    let (long_id, long_subject) = ("i".repeat(257), "é".repeat(1_025));
+    for (body, fields) in [
+        ("{}".to_owned(), vec!["type", "data"]),
+        (json!({"type": "a"}).to_string(), vec!["data"]),
+        (json!({"type": null, "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": 7, "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": "a..b", "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": "a.*", "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": "a".repeat(257), "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": "holdfast.url.disabled", "data": 1}).to_string(), vec!["type"]),
+        (json!({"type": "a", "data": 1, "id": ""}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "id": 5}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "id": "a b"}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "id": "é"}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "id": "a\n"}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "id": long_id}).to_string(), vec!["id"]),
+        (json!({"type": "a", "data": 1, "subject": []}).to_string(), vec!["subject"]),
+        (json!({"type": "a", "data": 1, "subject": long_subject}).to_string(), vec!["subject"]),
+        (json!({"type": "a", "data": 1, "timestamp": 1}).to_string(), vec!["timestamp"]),
+        (r#"{"type":"a","data":1,"data":1}"#.to_owned(), vec!["data"]),
+        (r#"{"type":"a","data":1,"da\u0074a":1}"#.to_owned(), vec!["data"]),
+        (
+            r#"{"type":1,"id":2,"subject":3,"more":4}"#.to_owned(),
+            vec!["id", "type", "subject", "data", "more"],
+        ),
+        (r#"[{"type":"a","data":1},{"data":1,"x":1}]"#.to_owned(), vec!["[1].type", "[1].x"]),
+        (r#"[null, []]"#.to_owned(), vec!["[0]", "[1]"]),
+    ] {
+        let told = world.post("/v1/events", body.clone()).await;
+        assert_eq!(told.problem(400), fields, "{body}");
+        assert!(told.detail().starts_with(&format!("`{}`", fields[0])), "{}", told.detail());
+    }
+}
+
+#[tokio::test]
+async fn the_longest_of_everything_is_taken() {
+    let world = World::new();
+    let event =
+        json!({"type": "a".repeat(256), "data": 1, "id": "~".repeat(256), "subject": "é".repeat(1_024)});
+    assert_eq!(world.post("/v1/events", event.to_string()).await.status, 202);
+    let subscription = json!({
+        "url": "https://receiver.example/", "event_types": vec!["a"; 100], "auth_token": "t".repeat(4_096),
+        "filters": vec![json!({"field": "data.a", "op": "eq", "value": null}); 50],
+        "description": "é".repeat(1_024), "filter_connector": "or", "active": false,
+    });
+    assert_eq!(world.post("/v1/subscriptions", subscription.to_string()).await.status, 201);
+}
+
+#[tokio::test]
+async fn what_is_not_json_is_refused_with_its_place() {
+    let world = World::new();
+    for (body, place) in [
+        (&b""[..], "line 1 column 0"),
+        (b"{\n\"type\": a}", "line 2 column 9"),
+        (b"{\"type\":\"a\",\"data\":[1,]}", "line 1 column 23"),
+        (b"{\"type\":\"a\",\"data\":01}", "line 1 column 21"),
+        (b"{\"type\":\"a\",\"data\":1} {}", "line 1 column 23"),
+        (b"{\"type\":\"a\",\"data\":\"\xff\"}", "line 1"),
+        (b"{\"\xff\":1}", "line 1"),
+        (b"{\"type\":\"a\",\"data\":\"\n\"}", "line 1 column 20"),
+        (b"[{\"type\":\"a\",\"data\":1}", "line 1 column 22"),
+        (b"\xef\xbb\xbf{}", "line 1 column 1"),
+        (b"nonsense", "line 1 column 2"),
+    ] {
+        let told = world.post("/v1/events", body).await;
+        assert!(told.problem(400).is_empty());
+        assert!(told.detail().contains(place), "{:?} {}", String::from_utf8_lossy(body), told.detail());
+    }
+    for body in ["7", "null", "\"x\"", "true"] {
+        let told = world.post("/v1/events", body).await;
+        assert!(told.problem(400).is_empty() && told.detail().contains("object"), "{}", told.detail());
+    }
+    for size in [0, 101] {
+        let events = json!(vec![json!({"type": "a", "data": 1}); size]).to_string();
+        assert!(world.post("/v1/events", events).await.problem(400).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn very_many_fields_are_refused_quickly() {
+    let fields: Vec<_> = (0..90_000).map(|n| format!("\"{n:05}\":1")).collect();
+    let named = World::new().post("/v1/events", format!("{{{}}}", fields.join(","))).await.problem(400);
+    assert_eq!(named.len(), 66, "{named:?}");
+}
+
+#[tokio::test]
+async fn bad_subscriptions_are_refused_by_field() {
+    let world = World::with(false);
+    for (change, fields) in [
+        (json!({"url": null}), vec!["url"]),
+        (json!({"url": 7}), vec!["url"]),
+        (json!({"url": "receiver"}), vec!["url"]),
+        (json!({"url": "http://receiver.example/"}), vec!["url"]),
+        (json!({"url": "https://u:p@receiver.example/"}), vec!["url"]),
+        (json!({"url": format!("https://receiver.example/{}", "x".repeat(2_048))}), vec!["url"]),
+        (json!({"event_types": null}), vec!["event_types"]),
+        (json!({"event_types": "a"}), vec!["event_types"]),
+        (json!({"event_types": []}), vec!["event_types"]),
+        (json!({"event_types": [1]}), vec!["event_types"]),
+        (json!({"event_types": vec!["a"; 101]}), vec!["event_types"]),
+        (json!({"event_types": ["a", "a*", "b", ""]}), vec!["event_types[1]", "event_types[3]"]),
+        (json!({"filters": {}}), vec!["filters"]),
+        (json!({"filters": [1]}), vec!["filters[0]"]),
+        (json!({"filters": [{}]}), vec!["filters[0].field", "filters[0].op"]),
+        (json!({"filters": [{"field": "a", "op": "like", "value": 1}]}), vec!["filters[0].op"]),
+        (json!({"filters": [{"field": "a", "op": "eq"}]}), vec!["filters[0]"]),
+        (json!({"filters": [{"field": "a..b", "op": "exists"}]}), vec!["filters[0]"]),
+        (json!({"filters": [{"field": "a", "op": "exists", "not": 1}]}), vec!["filters[0].not"]),
+        (json!({"filters": vec![json!({"field": "a", "op": "exists"}); 51]}), vec!["filters"]),
+        (json!({"filter_connector": "xor"}), vec!["filter_connector"]),
+        (json!({"auth_token": ""}), vec!["auth_token"]),
+        (json!({"auth_token": "a\r\nx: y"}), vec!["auth_token"]),
+        (json!({"auth_token": "t".repeat(4_097)}), vec!["auth_token"]),
+        (json!({"description": "d".repeat(1_025)}), vec!["description"]),
+        (json!({"active": "yes"}), vec!["active"]),
+        (json!({"secret": "whsec_"}), vec!["secret"]),
+        (json!({"url": 1, "event_types": 1, "active": 1}), vec!["url", "event_types", "active"]),
+    ] {
+        let mut body = json!({"url": "https://receiver.example/", "event_types": ["a"]});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let told = world.post("/v1/subscriptions", body.to_string()).await;
+        assert_eq!(told.problem(400), fields, "{change}");
+    }
+    world.post("/v1/subscriptions", "[]").await.problem(400);
+    let deep = format!(
+        r#"{{"filters":[{{"field":"a","op":"eq","value":{}1{}}}]}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
+    let named = world.post("/v1/subscriptions", deep).await.problem(400);
+    assert!(named.contains(&"filters[0].value".to_owned()), "{named:?}");
+}
+
+#[tokio::test]
+async fn bad_parameters_are_refused_by_name() {
+    let world = World::new();
+    for (path, names) in [
+        ("subscriptions?limit=0", vec!["limit"]),
+        ("subscriptions?limit=101", vec!["limit"]),
+        ("subscriptions?limit=-1", vec!["limit"]),
+        ("subscriptions?limit=ten", vec!["limit"]),
+        ("subscriptions?limit=1&limit=1", vec!["limit"]),
+        ("subscriptions?state=active", vec!["state"]),
+        ("urls?state=broken", vec!["state"]),
+        ("urls?state=", vec!["state"]),
+        ("urls?since=2026-01-01T00:00:00Z", vec!["since"]),
+        ("deliveries?state=lost", vec!["state"]),
+        ("deliveries?since=yesterday&until=2026", vec!["since", "until"]),
+        ("deliveries?since=2026-01-01T00:00:00+02:00", vec!["since"]),
+        ("deliveries?tenant=other", vec!["tenant"]),
+        ("deliveries?cursor=AAAA&limit=x&state=y&z=1", vec!["state", "limit", "cursor", "z"]),
+    ] {
+        assert_eq!(world.get(&format!("/v1/{path}")).await.problem(400), names, "{path}");
+    }
+}

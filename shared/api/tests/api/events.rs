@@ -1,0 +1,88 @@
+use std::sync::atomic::Ordering;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+#[tokio::test]
+async fn an_event_is_accepted_delivered_and_shown() {
+    let world = World::new();
+    let subscription = world.subscribe("a").await;
+    let event = r#"{"id":"order/1","type":"order.created","subject":"o1","data":{"b":1,"a":[]}}"#;
+    let told = world.post("/v1/events", event).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(told, json!({"id": "order/1", "deliveries": 1, "duplicate": false}));
+    world.work().await;
+
+    let told = world.get("/v1/events/order%2F1").await;
+    let text = String::from_utf8(told.body.to_vec()).unwrap();
+    assert!(text.contains(r#""data":{"b":1,"a":[]}"#), "{text}");
+    let mut shown = told.expect(StatusCode::OK);
+    let deliveries = shown["deliveries"].take();
+    let expected = json!({
+        "id": "order/1", "type": "order.created", "timestamp": "2026-01-01T00:00:00.000Z", "subject": "o1",
+        "data": {"b": 1, "a": []}, "delivery_count": 1, "deliveries": null,
+    });
+    assert_eq!(shown, expected);
+    assert_eq!(deliveries.as_array().unwrap().len(), 1);
+    assert_eq!(deliveries[0]["state"], "delivered");
+    assert_eq!(deliveries[0]["subscription_id"], subscription["id"]);
+}
+
+#[tokio::test]
+async fn an_event_that_nobody_wants_is_accepted_too() {
+    let world = World::new();
+    let told = world.post("/v1/events", r#"{"type":"a","data":null}"#).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(told["deliveries"], 0);
+    let id = told["id"].as_str().unwrap();
+    assert!(id.starts_with("evt_"));
+    let shown = world.get(&format!("/v1/events/{id}")).await.expect(StatusCode::OK);
+    assert_eq!((&shown["subject"], &shown["deliveries"]), (&Value::Null, &json!([])));
+    assert_eq!(shown.get("data"), None, "the body is not kept");
+}
+
+#[tokio::test]
+async fn optional_fields_may_be_null_and_content_types_do_not_matter() {
+    let world = World::new();
+    let event = " \n{\"id\":null,\"subject\":null,\"type\":\"a\",\"data\":null}\t";
+    world.post("/v1/events", event).await.expect(StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
+async fn an_array_is_answered_in_order() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let one = world.post("/v1/events", r#" [{"id":"x","type":"a","data":1}]"#).await;
+    let expected = json!({"items": [{"id": "x", "deliveries": 1, "duplicate": false}]});
+    assert_eq!(one.expect(StatusCode::ACCEPTED), expected);
+
+    let events: Vec<_> = (0..100).map(|n| json!({"id": format!("e{n}"), "type": "a", "data": n})).collect();
+    let told = world.post("/v1/events", json!(events).to_string()).await.expect(StatusCode::ACCEPTED);
+    let ids: Vec<_> = told["items"].as_array().unwrap().iter().map(|item| item["id"].clone()).collect();
+    assert_eq!(ids, (0..100).map(|n| json!(format!("e{n}"))).collect::<Vec<_>>());
+    world.work().await;
+    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 101);
+}
+
+#[tokio::test]
+async fn one_bad_event_refuses_all() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let events =
+        r#"[{"type":"a","data":1},{"type":"a","data":1},{"type":"a","data":1},{"type":"","data":1},7]"#;
+    assert_eq!(world.post("/v1/events", events).await.problem(400), ["[3].type", "[4]"]);
+    world.work().await;
+    assert!(world.receiver.bodies.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_shown_with_the_event() {
+    let world = World::new();
+    world.subscribe("a").await;
+    world.receiver.status.store(500, Ordering::Relaxed);
+    world.post("/v1/events", r#"{"id":"x","type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let shown = world.get("/v1/events/x").await.expect(StatusCode::OK);
+    assert_eq!(shown["deliveries"][0]["state"], "waiting");
+    assert_eq!(shown["deliveries"][0]["attempts"][0]["status"], 500);
+}

@@ -1,0 +1,92 @@
+//! The same id more than once.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use holdfast_core::ports::{Clock, Expect, Store, Write};
+use holdfast_core::records::{EventRecord, IdPhase, Record};
+use serde_json::json;
+
+use crate::world::World;
+
+const EVENT: &str = r#"{"id":"x","type":"a","data":1}"#;
+
+#[tokio::test]
+async fn a_repeat_is_answered_as_before_and_queues_nothing() {
+    let world = World::new();
+    world.subscribe("a").await;
+    world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    let again = world.post("/v1/events", r#"{ "data":1, "type":"a", "id":"x" }"#).await;
+    let expected = json!({"id": "x", "deliveries": 1, "duplicate": true});
+    assert_eq!(again.expect(StatusCode::ACCEPTED), expected);
+    world.work().await;
+    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_id_for_another_event_is_a_conflict() {
+    let world = World::new();
+    world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    let told = world.post("/v1/events", r#"{"id":"x","type":"a","data":2}"#).await;
+    assert_eq!(told.problem(409), ["id"]);
+    assert!(told.detail().contains(r#""x""#), "{}", told.detail());
+    let told = world.post("/v1/events", r#"[{"type":"a","data":2},{"id":"x","type":"b","data":1}]"#).await;
+    assert_eq!(told.problem(409), ["[1].id"]);
+    world.clock.advance(Duration::from_secs(24 * 3600));
+    let told = world.post("/v1/events", r#"{"id":"x","type":"a","data":2}"#).await;
+    assert_eq!(told.expect(StatusCode::ACCEPTED)["duplicate"], false, "an id is remembered for 24 h");
+}
+
+#[tokio::test]
+async fn an_array_may_repeat_its_own_ids() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let told = world.post("/v1/events", format!("[{EVENT},{EVENT}]")).await.expect(StatusCode::ACCEPTED);
+    let duplicates = [&told["items"][0]["duplicate"], &told["items"][1]["duplicate"]];
+    assert_eq!(duplicates, [&json!(false), &json!(true)]);
+    world.work().await;
+    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 1);
+    let told = world.post("/v1/events", r#"[{"id":"y","type":"a","data":1},{"id":"y","type":"a","data":2}]"#);
+    assert_eq!(told.await.problem(409), ["[1].id"]);
+}
+
+async fn set_phase(world: &World, phase: IdPhase) {
+    let event = world.store.all().into_iter().find_map(|record| match record {
+        Record::Event(event) => Some(event),
+        _ => None,
+    });
+    let event = EventRecord { phase, ..event.unwrap() };
+    world.store.write(vec![Write::put(Record::Event(event), Expect::Any)]).await.unwrap();
+}
+
+/// As if somebody else had begun to accept it.
+async fn begin(world: &World) {
+    world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    let lease_until_real = world.clock.now_real() + Duration::from_secs(30);
+    set_phase(world, IdPhase::Pending { lease_until_real }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_of_an_unfinished_event_waits_for_it() {
+    let world = World::new();
+    begin(&world).await;
+    let finish = async {
+        let mut after = tokio::time::interval(Duration::from_secs(2));
+        after.tick().await;
+        after.tick().await;
+        set_phase(&world, IdPhase::Done).await;
+    };
+    let (told, ()) = tokio::join!(world.post("/v1/events", EVENT), finish);
+    assert_eq!(told.expect(StatusCode::ACCEPTED)["duplicate"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeat_waits_for_three_seconds_and_no_longer() {
+    let world = World::new();
+    begin(&world).await;
+    let began = tokio::time::Instant::now();
+    let told = world.post("/v1/events", EVENT).await;
+    told.problem(503);
+    assert_eq!(told.header("retry-after"), "1");
+    assert_eq!(began.elapsed().as_secs(), 3);
+}

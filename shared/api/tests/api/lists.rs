@@ -1,0 +1,94 @@
+//! Pages and cursors.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// Follows a list to its end. Answers the ids, and the first cursor.
+async fn follow(world: &World, path: &str) -> (Vec<String>, String) {
+    let (mut ids, mut first, mut cursor) = (Vec::new(), None, String::new());
+    loop {
+        let page = world.get(&format!("{path}{cursor}")).await.expect(StatusCode::OK);
+        ids.extend(
+            page["items"].as_array().unwrap().iter().map(|item| item["id"].as_str().unwrap().to_owned()),
+        );
+        let Some(next) = page["next"].as_str() else {
+            assert_eq!(page["next"], Value::Null);
+            return (ids, first.unwrap_or_default());
+        };
+        first.get_or_insert_with(|| next.to_owned());
+        cursor = format!("&cursor={next}");
+    }
+}
+
+async fn filled() -> World {
+    let world = World::new();
+    for n in 0..5 {
+        world.subscribe(&n.to_string()).await;
+    }
+    let events = json!([{"id": "x", "type": "a", "data": 1}, {"id": "y", "type": "a", "data": 2}]);
+    world.post("/v1/events", events.to_string()).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    world
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_gaps() {
+    let world = filled().await;
+    for (path, count) in [
+        ("/v1/subscriptions?", 5),
+        ("/v1/urls?", 5),
+        ("/v1/urls?state=enabled&", 5),
+        ("/v1/deliveries?", 10),
+        ("/v1/deliveries?event=x&", 5),
+        ("/v1/deliveries?state=delivered&", 10),
+    ] {
+        let (whole, _) = follow(&world, &format!("{path}limit=100")).await;
+        assert_eq!(whole.len(), count, "{path}");
+        for limit in [1, 2, 5] {
+            let (ids, _) = follow(&world, &format!("{path}limit={limit}")).await;
+            assert_eq!(ids, whole, "{path}limit={limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cursor_is_of_one_list_with_its_filters() {
+    let world = filled().await;
+    let lists = [
+        "/v1/subscriptions?limit=2",
+        "/v1/urls?limit=2",
+        "/v1/urls?limit=2&state=enabled",
+        "/v1/deliveries?limit=2",
+        "/v1/deliveries?limit=2&event=x",
+        "/v1/deliveries?limit=2&event=y",
+    ];
+    for of in lists {
+        let (_, cursor) = follow(&world, of).await;
+        for with in lists {
+            let told = world.get(&format!("{with}&cursor={cursor}")).await;
+            if of == with {
+                told.expect(StatusCode::OK);
+            } else {
+                assert_eq!(told.problem(400), ["cursor"], "{of} {with}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_cursor_is_refused() {
+    let world = filled().await;
+    let (_, cursor) = follow(&world, "/v1/urls?limit=2").await;
+    let shorter = &cursor[..cursor.len() - 1];
+    let changed: String = cursor.chars().rev().collect();
+    for bad in [shorter, &changed, &format!("{cursor}AAAA"), "", "AAAAAAAAAAA", "AA", "%00", "é", "null"] {
+        assert_eq!(
+            world.get(&format!("/v1/urls?cursor={}", bad.replace('é', "%C3%A9"))).await.problem(400),
+            ["cursor"]
+        );
+    }
+    // Another limit is another page size, not another list.
+    world.get(&format!("/v1/urls?limit=1&cursor={cursor}")).await.expect(StatusCode::OK);
+}

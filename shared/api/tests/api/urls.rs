@@ -1,0 +1,114 @@
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+/// A subscribed URL's path in the API.
+async fn url_of(world: &World, path: &str) -> String {
+    format!("/v1/urls/{}", world.subscribe(path).await["url_id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_url_is_shown_with_its_health() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    let expected = json!({
+        "id": path.rsplit('/').next(), "url": "https://receiver.example/a", "state": "enabled",
+        "since": "2026-01-01T00:00:00.000Z", "reason": "created", "streak": 0, "window_attempts": 0,
+        "window_failures": 0, "last_success_at": null, "next_probe_at": null, "generation": 0,
+        "releasing": false,
+    });
+    let listed = world.get("/v1/urls").await.expect(StatusCode::OK);
+    assert_eq!(listed, json!({"items": [expected], "next": null}));
+    let mut one = world.get(&path).await.expect(StatusCode::OK);
+    let one = one.as_object_mut().unwrap();
+    let more = ["parked", "parked_more", "history"].map(|name| one.remove(name).unwrap());
+    assert_eq!(more, [json!(0), json!(false), json!([])]);
+    assert_eq!(Value::Object(one.clone()), expected);
+}
+
+#[tokio::test]
+async fn people_steer_urls_and_leave_a_history() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    let steer = async |action: &str, body: &'static str| world.post(&format!("{path}/{action}"), body).await;
+    let disabled = steer("disable", r#"{"reason":"moving"}"#).await.expect(StatusCode::OK);
+    assert_eq!((&disabled["state"], disabled.get("released")), (&json!("disabled"), None));
+    assert_eq!(disabled["next_probe_at"], "2026-01-01T00:10:00.000Z");
+    world.clock.advance(Duration::from_secs(1));
+    let frozen = steer("freeze", " ").await.expect(StatusCode::OK);
+    assert_eq!(frozen["state"], "frozen");
+    let told = steer("disable", "").await;
+    told.problem(409);
+    assert!(told.detail().contains("Enable it first"), "{}", told.detail());
+    let enabled = steer("enable", r#"{"reason":null,"replay_expired":false}"#).await.expect(StatusCode::OK);
+    assert_eq!((&enabled["state"], &enabled["releasing"]), (&json!("enabled"), &json!(true)));
+    let counts = ["released", "expired", "more"].map(|name| enabled[name].clone());
+    assert_eq!(counts, [json!(0), json!(0), json!(false)]);
+
+    let shown = world.get(&path).await.expect(StatusCode::OK);
+    let history = shown["history"].as_array().unwrap();
+    let changes: Vec<_> = history.iter().map(|change| (&change["from"], &change["to"])).collect();
+    let expected = [("frozen", "enabled"), ("disabled", "frozen"), ("enabled", "disabled")];
+    assert_eq!(changes, expected.map(|(from, to)| (json!(from), json!(to))).each_ref().map(|(a, b)| (a, b)));
+    let oldest = json!({
+        "at": "2026-01-01T00:00:00.000Z", "from": "enabled", "to": "disabled", "by": "api", "why": "moving",
+    });
+    assert_eq!(history[2], oldest);
+}
+
+#[tokio::test]
+async fn bad_wishes_are_refused_by_field() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    for (action, body, fields) in [
+        ("freeze", json!({"replay_expired": true}), vec!["replay_expired"]),
+        ("disable", json!({"why": "x"}), vec!["why"]),
+        ("enable", json!({"replay_expired": "yes", "reason": 1}), vec!["reason", "replay_expired"]),
+        ("enable", json!({"reason": "x".repeat(1_025)}), vec!["reason"]),
+        ("enable", json!(null), vec![]),
+        ("freeze", json!([]), vec![]),
+    ] {
+        let told = world.post(&format!("{path}/{action}"), body.to_string()).await;
+        assert_eq!(told.problem(400), fields, "{action} {body}");
+    }
+    assert_eq!(world.get(&path).await.expect(StatusCode::OK)["state"], "enabled");
+}
+
+#[tokio::test]
+async fn parked_deliveries_are_counted_released_and_replayed() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    world.post(&format!("{path}/freeze"), "").await.expect(StatusCode::OK);
+    world.post("/v1/events", r#"{"id":"x","type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    assert_eq!(world.get(&path).await.expect(StatusCode::OK)["parked"], 1);
+    world.clock.advance(Duration::from_secs(53 * 3600));
+    world.post("/v1/events", r#"{"id":"y","type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let enabled = world.post(&format!("{path}/enable"), r#"{"replay_expired":true}"#).await;
+    let enabled = enabled.expect(StatusCode::OK);
+    assert_eq!((&enabled["released"], &enabled["expired"]), (&json!(1), &json!(1)));
+    world.work().await;
+    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn urls_are_listed_by_state() {
+    let world = World::new();
+    let frozen = url_of(&world, "a").await;
+    url_of(&world, "b").await;
+    world.post(&format!("{frozen}/freeze"), "").await.expect(StatusCode::OK);
+    for (state, urls) in [
+        ("frozen", vec!["https://receiver.example/a"]),
+        ("enabled", vec!["https://receiver.example/b"]),
+        ("disabled", vec![]),
+    ] {
+        let listed = world.get(&format!("/v1/urls?state={state}")).await.expect(StatusCode::OK);
+        let found: Vec<_> =
+            listed["items"].as_array().unwrap().iter().map(|url| url["url"].clone()).collect();
+        assert_eq!(found, urls);
+    }
+}

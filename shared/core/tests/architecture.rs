@@ -1,0 +1,102 @@
+//! Architecture Invariant: functions, infra → api, aws, embedded, egress, sim → core → nothing of ours; and core has no clock,
+//! no randomness, no runtime and no I/O.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot read the workspace has failed")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn cargo(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO")).args(args).current_dir(root()).output().unwrap();
+    assert!(output.status.success(), "cargo {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn core_depends_on_nothing_that_reaches_out() {
+    let tree =
+        cargo(&["tree", "--locked", "-p", "holdfast-core", "-e", "normal", "--prefix", "none", "-f", "{p}"]);
+    let crates: Vec<&str> = tree.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.contains(&"serde"), "the tree was read");
+    let reaches_out = |name: &&&str| {
+        let families = ["aws-", "tokio", "hyper", "reqwest", "axum", "rusqlite", "rand", "lambda_"];
+        families.iter().any(|f| name.starts_with(f))
+            || ["getrandom", "mio", "socket2", "chrono", "async-std"].contains(*name)
+    };
+    let found: Vec<_> = crates.iter().filter(reaches_out).collect();
+    assert!(found.is_empty(), "holdfast-core depends on {found:?}");
+}
+
+#[test]
+fn core_does_no_io_and_reads_no_clock() {
+    let forbidden =
+        ["std::fs", "std::net", "std::env", "std::process", "thread::spawn", "SystemTime", "Instant::now"];
+    let mut files = 0;
+    visit(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut |path, text| {
+        files += 1;
+        if path.ends_with("test_vectors.rs") {
+            return;
+        }
+        for word in forbidden {
+            assert!(!text.contains(word), "{} uses {word}", path.display());
+        }
+    });
+    assert!(files > 20, "the sources were read");
+}
+
+fn visit(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            visit(&path, look);
+        } else {
+            look(&path, &std::fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+/// 0: core; 1: what stands beside it; 2: what is deployed or run.
+fn layer(manifest: &str) -> Option<u8> {
+    let parts: Vec<&str> =
+        Path::new(manifest).components().rev().filter_map(|c| c.as_os_str().to_str()).collect();
+    match (parts.get(2).copied(), parts.get(1).copied()) {
+        (Some("shared"), Some("core")) => Some(0),
+        (Some("shared"), _) => Some(1),
+        (Some("functions" | "infra"), _) => Some(2),
+        _ => None,
+    }
+}
+
+#[test]
+fn dependencies_point_inwards() {
+    let metadata: serde_json::Value =
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--no-deps", "--format-version", "1"]))
+            .unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let layers: BTreeMap<&str, u8> = packages
+        .iter()
+        .map(|p| {
+            let name = p["name"].as_str().unwrap();
+            (
+                name,
+                layer(p["manifest_path"].as_str().unwrap()).unwrap_or_else(|| panic!("{name} has no place")),
+            )
+        })
+        .collect();
+    assert!(layers.len() >= 6, "the packages were read");
+    for package in packages {
+        let name = package["name"].as_str().unwrap();
+        for dependency in package["dependencies"].as_array().unwrap() {
+            // Tests may use anything: the contract suite and the simulation are made for it.
+            let of_tests = dependency["kind"].as_str() == Some("dev");
+            if let Some(theirs) = layers.get(dependency["name"].as_str().unwrap()).filter(|_| !of_tests) {
+                assert!(layers[name] > *theirs, "{name} must not depend on {}", dependency["name"]);
+            }
+        }
+    }
+}

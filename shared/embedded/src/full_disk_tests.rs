@@ -1,0 +1,67 @@
+#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use holdfast_core::ids::{EventKey, JobId};
+use holdfast_core::messages::Message;
+use holdfast_core::ports::{BodyKey, Delay, Inbox, Outgoing, Queue, QueueName, SendError, Store};
+use holdfast_core::time::Timestamp;
+use holdfast_sim::{VirtualClock, block_on};
+
+use crate::{Embedded, Options};
+
+const QUEUE: QueueName = QueueName::First;
+
+fn body_key(n: u32) -> BodyKey {
+    BodyKey { tenant: "default".into(), event_key: EventKey::of(&n.to_string(), Timestamp::ZERO) }
+}
+
+fn outgoing() -> Outgoing {
+    Outgoing {
+        message: Message::Job { tenant: "default".into(), id: JobId::new([1; 16]) },
+        delay: Delay::NONE,
+    }
+}
+
+/// Lets the file grow to so many pages, as a full disk would.
+async fn limit_pages(embedded: &Embedded, pages: u32) {
+    let limit = move |connection: &rusqlite::Connection| {
+        connection.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, u32>(0))
+    };
+    embedded.writer.ask(limit).await.unwrap();
+}
+
+#[test]
+fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
+        let embedded = Embedded::open(dir.path(), clock, Options::default()).unwrap();
+        limit_pages(&embedded, 100).await;
+        // One large body that does not fit, among small ones that do, all at once.
+        let sizes = (0..20_u32).map(|n| if n == 7 { 1_000_000 } else { 10 });
+        let store = &embedded.store;
+        let puts = (0..).zip(sizes).map(async |(n, size)| {
+            store.put_body(&body_key(n), Bytes::from(vec![0; size]), Timestamp::ZERO).await.is_ok()
+        });
+        let answers = join_all(puts).await;
+        for (n, answer) in (0..).zip(answers) {
+            assert_eq!(answer, n != 7);
+            assert_eq!(embedded.store.get_body(&body_key(n)).await.unwrap().is_some(), answer);
+        }
+
+        limit_pages(&embedded, 1).await;
+        while let Ok(()) = embedded.queue.send(QUEUE, vec![outgoing()]).await {}
+        let Err(SendError::Partly { unsent, .. }) = embedded.queue.send(QUEUE, vec![outgoing()]).await else {
+            panic!("it was taken");
+        };
+        assert_eq!(unsent, [outgoing()]);
+
+        // With room again, work goes on.
+        limit_pages(&embedded, 1_000_000).await;
+        embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
+        assert!(!embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty());
+    });
+}

@@ -1,0 +1,74 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_core::messages::{Message, Undecodable};
+use holdfast_core::ports::Received;
+use holdfast_core::time::Timestamp;
+
+/// A message's place in the order of its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) deliver_at: Timestamp,
+    pub(super) id: i64,
+}
+
+impl Place {
+    pub(super) const START: Place = Place { deliver_at: Timestamp::ZERO, id: i64::MIN };
+}
+
+pub(super) struct Limits {
+    pub(super) per_group: usize,
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
+/// A message in memory.
+pub(super) struct Entry {
+    pub(super) message: Result<Message, Undecodable>,
+    pub(super) group: Arc<str>,
+    pub(super) bytes: usize,
+    pub(super) received: u32,
+    /// What the file says about `received`.
+    pub(super) stored: u32,
+    pub(super) state: State,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum State {
+    Delayed {
+        deliver_at: Timestamp,
+    },
+    Ready,
+    /// Received, and counted in its group, until then.
+    Out {
+        until: Timestamp,
+    },
+    /// Invisible, but nobody is at work on it.
+    Postponed {
+        until: Timestamp,
+    },
+}
+
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) ready: VecDeque<i64>,
+    /// How many are out.
+    pub(super) out: usize,
+    pub(super) in_turn: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Taken {
+    pub(super) received: Vec<Received>,
+    /// Counts to write down before the messages are handed out.
+    pub(super) counts: Vec<(i64, u32)>,
+}
+
+/// How long nothing can be received.
+#[derive(Debug, PartialEq)]
+pub(super) enum Wait {
+    Over,
+    Until { schedule: Duration, real: Duration },
+    News,
+}

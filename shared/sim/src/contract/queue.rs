@@ -1,0 +1,178 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_core::ids::JobId;
+use holdfast_core::messages::Message;
+use holdfast_core::ports::{Outgoing, QueueName, Received};
+
+use super::samples::{after, first_attempt, now, tenant, ticket, url_id};
+use super::{Harness, VISIBILITY, receive_all};
+
+const RETRY: QueueName = QueueName::Retry;
+const ALMOST: Duration = Duration::from_millis(1);
+
+async fn send(h: &dyn Harness, messages: Vec<Outgoing>) {
+    h.queue().send(RETRY, messages).await.unwrap();
+}
+
+async fn receive_one(h: &dyn Harness) -> Received {
+    let mut all = receive_all(h, RETRY).await;
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+async fn nothing_is_ready(h: &dyn Harness) -> bool {
+    receive_all(h, RETRY).await.is_empty()
+}
+
+pub async fn a_delayed_message_is_received_at_its_time_and_not_before(h: &dyn Harness) {
+    send(h, vec![after(60, ticket(1, 1)), after(30, ticket(2, 1))]).await;
+    assert!(nothing_is_ready(h).await);
+    h.advance(Duration::from_secs(30));
+    assert_eq!(receive_one(h).await.message, Ok(ticket(2, 1)));
+    h.advance(Duration::from_secs(30) - ALMOST);
+    assert!(nothing_is_ready(h).await);
+    h.advance(ALMOST);
+    assert_eq!(receive_one(h).await.message, Ok(ticket(1, 1)));
+}
+
+pub async fn the_longest_delay_holds(h: &dyn Harness) {
+    send(h, vec![after(900, ticket(1, 1))]).await;
+    h.advance(Duration::from_secs(900) - ALMOST);
+    assert!(nothing_is_ready(h).await);
+    h.advance(ALMOST);
+    receive_one(h).await;
+}
+
+pub async fn a_received_message_is_invisible_and_then_received_again(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    for count in 1..=3 {
+        let received = receive_one(h).await;
+        assert_eq!((received.message, received.receive_count), (Ok(ticket(1, 1)), count));
+        h.advance(VISIBILITY - ALMOST);
+        assert!(nothing_is_ready(h).await);
+        h.advance(ALMOST);
+    }
+}
+
+pub async fn a_deleted_message_is_gone(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    let receipt = receive_one(h).await.receipt;
+    // Twice: deleting is idempotent.
+    for _ in 0..2 {
+        h.inbox().delete(RETRY, vec![receipt.clone()]).await.unwrap();
+        h.advance(VISIBILITY);
+        assert!(nothing_is_ready(h).await);
+    }
+}
+
+pub async fn a_void_receipt_deletes_nothing(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    let void = receive_one(h).await.receipt;
+    h.advance(VISIBILITY);
+    let current = receive_one(h).await.receipt;
+    h.inbox().delete(RETRY, vec![void]).await.unwrap();
+    h.advance(VISIBILITY);
+    let again = receive_one(h).await;
+    assert_ne!(again.receipt, current);
+    assert_eq!(again.receive_count, 3);
+}
+
+pub async fn a_late_delete_still_counts_if_nobody_received_the_message_again(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    let receipt = receive_one(h).await.receipt;
+    h.advance(VISIBILITY);
+    h.inbox().delete(RETRY, vec![receipt]).await.unwrap();
+    assert!(nothing_is_ready(h).await);
+}
+
+pub async fn a_postponed_message_comes_back_after_its_wait(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    let receipt = receive_one(h).await.receipt;
+    let wait = Duration::from_secs(20);
+    h.inbox().postpone(RETRY, receipt, wait).await.unwrap();
+    h.advance(wait - ALMOST);
+    assert!(nothing_is_ready(h).await);
+    h.advance(ALMOST);
+    assert_eq!(receive_one(h).await.receive_count, 2);
+}
+
+pub async fn a_void_receipt_postpones_nothing(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    let void = receive_one(h).await.receipt;
+    h.advance(VISIBILITY);
+    receive_one(h).await;
+    h.inbox().postpone(RETRY, void, Duration::ZERO).await.unwrap();
+    assert!(nothing_is_ready(h).await);
+}
+
+pub async fn a_message_sent_twice_is_received_twice(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    send(h, vec![now(ticket(1, 1))]).await;
+    let received = receive_all(h, RETRY).await;
+    assert_eq!(received.len(), 2);
+    h.inbox().delete(RETRY, vec![received[0].receipt.clone()]).await.unwrap();
+    h.advance(VISIBILITY);
+    assert_eq!(receive_one(h).await.receive_count, 2);
+}
+
+pub async fn no_more_are_received_than_asked_for(h: &dyn Harness) {
+    send(h, (0..30).map(|n| now(ticket(n, (n % 3) as u8))).collect()).await;
+    let mut total = 0;
+    loop {
+        let received = h.inbox().receive(RETRY, 4).await.unwrap().len();
+        assert!(received <= 4);
+        if received == 0 {
+            break;
+        }
+        total += received;
+    }
+    assert_eq!(total, 30);
+    assert!(h.inbox().receive(RETRY, 0).await.unwrap().is_empty());
+}
+
+pub async fn queues_do_not_mix(h: &dyn Harness) {
+    send(h, vec![now(ticket(1, 1))]).await;
+    assert!(receive_all(h, QueueName::First).await.is_empty());
+    let receipt = receive_one(h).await.receipt;
+    h.inbox().delete(QueueName::First, vec![receipt]).await.unwrap();
+    h.advance(VISIBILITY);
+    receive_one(h).await;
+}
+
+pub async fn a_backlog_of_one_group_does_not_hold_up_another(h: &dyn Harness) {
+    send(h, (0..1000).map(|n| now(ticket(n, 1))).collect()).await;
+    send(h, vec![now(ticket(5000, 2))]).await;
+    let mut soon = Vec::new();
+    for _ in 0..5 {
+        soon.extend(h.inbox().receive(RETRY, 10).await.unwrap());
+    }
+    assert!(soon.iter().any(|received| received.message == Ok(ticket(5000, 2))));
+}
+
+pub async fn every_byte_of_a_body_survives(h: &dyn Harness) {
+    let every_byte: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
+    for body in
+        [None, Some(Bytes::new()), Some(Bytes::from(every_byte)), Some(Bytes::from(vec![b'\n'; 200_000]))]
+    {
+        let message = first_attempt(1, 1, body);
+        send(h, vec![now(message.clone())]).await;
+        let received = receive_one(h).await;
+        assert!(received.message == Ok(message));
+        h.inbox().delete(RETRY, vec![received.receipt]).await.unwrap();
+    }
+}
+
+pub async fn every_kind_of_message_survives(h: &dyn Harness) {
+    let (tenant, url_id) = (tenant(), url_id(1));
+    let messages = [
+        ticket(1, 1),
+        Message::Probe { tenant: tenant.clone(), url_id: url_id.clone() },
+        Message::Release { tenant: tenant.clone(), url_id, step: u64::MAX },
+        Message::Job { tenant, id: JobId::new([9; 16]) },
+    ];
+    for message in messages {
+        send(h, vec![now(message.clone())]).await;
+        assert_eq!(receive_one(h).await.message, Ok(message));
+    }
+}

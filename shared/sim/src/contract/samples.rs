@@ -1,0 +1,125 @@
+//! Records and messages to try things with.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use holdfast_core::messages::{FirstAttempt, Message};
+use holdfast_core::ports::{Delay, Outgoing};
+use holdfast_core::records::{
+    Attempt, AttemptOutcome, DeliveryRecord, LoggedDelivery, NewDelivery, ParkedPointer, TenantVersion,
+    UrlRecord, VERSION,
+};
+use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Timestamp;
+
+pub(super) fn tenant() -> Tenant {
+    "default".into()
+}
+
+pub(super) fn at(secs: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + secs * 1000)
+}
+
+pub(super) fn url_id(n: u8) -> UrlId {
+    UrlId::of(&format!("https://example.com/{n}"))
+}
+
+pub(super) fn subscription(n: u8) -> SubscriptionId {
+    SubscriptionId::new([n; 16])
+}
+
+pub(super) fn delivery_key(event: i64, to: u8) -> DeliveryKey {
+    DeliveryKey {
+        tenant: tenant(),
+        event_key: EventKey::of(&format!("evt_{event}"), at(event)),
+        subscription_id: subscription(to),
+    }
+}
+
+/// Event number `event`, accepted at `at(event)`, on its way to subscription and URL `to`.
+pub(super) fn delivery(event: i64, to: u8) -> DeliveryRecord {
+    let new = NewDelivery {
+        key: delivery_key(event, to),
+        event_id: format!("evt_{event}"),
+        event_type: "order.created".into(),
+        accepted_at: at(event),
+        url_id: url_id(to),
+        url: format!("https://example.com/{to}"),
+    };
+    DeliveryRecord::new(new, &Schedule::default())
+}
+
+pub(super) fn attempt(event: i64, to: u8) -> Attempt {
+    Attempt {
+        key: delivery_key(event, to),
+        epoch: 0,
+        n: 0,
+        at: at(event),
+        outcome: AttemptOutcome::Success,
+        status: Some(200),
+        error: None,
+        ms: 12,
+        excerpt: Some("ok \u{1f980}\n\"quoted\"".into()),
+        remove_at: at(event) + Duration::from_secs(86_400),
+    }
+}
+
+pub(super) fn logged(event: i64, to: u8) -> LoggedDelivery {
+    let record = delivery(event, to);
+    LoggedDelivery {
+        v: VERSION,
+        key: record.key,
+        event_id: record.event_id,
+        event_type: record.event_type,
+        accepted_at: record.accepted_at,
+        url_id: record.url_id,
+        url: record.url,
+        attempt: attempt(event, to),
+    }
+}
+
+/// Event number `event` is parked at URL `to`, due at `at(due)`.
+pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
+    let mut record = delivery(event, to);
+    record.due_at = at(due);
+    ParkedPointer::of(&record)
+}
+
+pub(super) fn tenant_version(tenant: &str, version: u64) -> TenantVersion {
+    TenantVersion { tenant: tenant.into(), version, subscriptions: 1 }
+}
+
+pub(super) fn url(n: u8) -> UrlRecord {
+    UrlRecord::new(tenant(), url_id(n), format!("https://example.com/{n}"), at(0))
+}
+
+pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
+    Outcome { success, started_at: at(1), ended_at: at(2), generation }
+}
+
+/// A ticket for event number `event` and URL `to`.
+pub(super) fn ticket(event: i64, to: u8) -> Message {
+    Message::Delivery { key: delivery_key(event, to), url_id: url_id(to), epoch: 0, n: 1 }
+}
+
+pub(super) fn first_attempt(event: i64, to: u8, body: Option<Bytes>) -> Message {
+    Message::FirstAttempt(FirstAttempt {
+        key: delivery_key(event, to),
+        event_id: format!("evt_{event}"),
+        event_type: "order.created".into(),
+        accepted_at: at(event),
+        url_id: url_id(to),
+        body,
+        again: false,
+    })
+}
+
+pub(super) fn now(message: Message) -> Outgoing {
+    Outgoing { message, delay: Delay::NONE }
+}
+
+pub(super) fn after(secs: u64, message: Message) -> Outgoing {
+    Outgoing { message, delay: Delay::new(Duration::from_secs(secs)).unwrap() }
+}

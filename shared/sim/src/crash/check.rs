@@ -1,0 +1,135 @@
+//! The promises, checked on what the store holds and on what the receivers saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use holdfast_core::records::{Attempt, DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
+use holdfast_core::rules::health::{PROBE_INTERVAL, UrlState};
+use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Timestamp;
+
+use super::World;
+
+/// The most attempts of one epoch that count.
+const MOST_COUNTED: usize = 12;
+
+impl World {
+    /// # Panics
+    /// If a promise is broken.
+    pub fn check(&self) {
+        self.check_nothing_lost();
+        self.check_never_early();
+        self.check_one_probe();
+        self.check_parked();
+        self.check_looked_after();
+    }
+
+    /// Every delivery that was accepted was received, or stands in the store.
+    fn check_nothing_lost(&self) {
+        let events: BTreeMap<String, String> = self
+            .store
+            .all()
+            .into_iter()
+            .filter_map(|record| match record {
+                Record::Event(event) => Some((event.id, event.event_key.0)),
+                _ => None,
+            })
+            .collect();
+        let received = self.receiver.seen().into_iter().filter(|s| (200..300).contains(&s.status)).map(|s| s.delivery);
+        let recorded = self.deliveries().into_iter().map(|record| record.key.id());
+        let known: BTreeSet<String> = received.chain(recorded).collect();
+        for (id, deliveries) in self.accepted() {
+            let event_key = events.get(id).unwrap_or_else(|| panic!("the event {id} is lost"));
+            let prefix = format!("dlv_{event_key}");
+            let found = known.iter().filter(|delivery| delivery.starts_with(&prefix)).count() as u64;
+            assert_eq!(found, *deliveries, "a delivery of {id} is lost");
+        }
+    }
+
+    fn check_never_early(&self) {
+        let schedule = Schedule::default();
+        let mut by_delivery: BTreeMap<(String, u32), Vec<Attempt>> = BTreeMap::new();
+        for record in self.store.all() {
+            if let Record::Attempt(attempt) = record {
+                by_delivery.entry((attempt.key.id(), attempt.epoch)).or_default().push(attempt);
+            }
+        }
+        for ((delivery, epoch), mut attempts) in by_delivery {
+            attempts.sort_by_key(|a| (a.n, a.at));
+            let numbers: BTreeSet<u32> = attempts.iter().map(|a| a.n).collect();
+            assert!(numbers.len() <= MOST_COUNTED, "{delivery} has more than {MOST_COUNTED} attempts in epoch {epoch}");
+            for n in numbers.iter().filter(|n| **n > 0) {
+                let first_at = |n: u32| attempts.iter().find(|a| a.n == n).map(|a| a.at);
+                let (Some(before), Some(at)) = (first_at(n - 1), first_at(*n)) else { continue };
+                let gap = schedule.gap_before_retry(*n).expect("retry n is on the schedule");
+                assert!(at >= before + gap, "{delivery}: attempt {n} was early");
+            }
+        }
+    }
+
+    /// At a disabled URL there is at most one request in 10 minutes.
+    fn check_one_probe(&self) {
+        let mut last: BTreeMap<String, Timestamp> = BTreeMap::new();
+        for seen in self.receiver.seen() {
+            if seen.state != UrlState::Disabled {
+                last.remove(&seen.url);
+                continue;
+            }
+            if let Some(before) = last.insert(seen.url.clone(), seen.at) {
+                assert!(seen.at.since(before) >= PROBE_INTERVAL, "two probes of {} within 10 minutes", seen.url);
+            }
+        }
+        assert!(!self.receiver.seen().iter().any(|s| s.state == UrlState::Frozen), "a frozen URL was attempted");
+    }
+
+    /// Records and pointers agree, and nothing is parked where nobody will let it go.
+    fn check_parked(&self) {
+        let pointers: BTreeSet<_> = self
+            .store
+            .all()
+            .into_iter()
+            .filter_map(|record| match record {
+                Record::Parked(pointer) => Some(pointer.key()),
+                _ => None,
+            })
+            .collect();
+        let parked: Vec<DeliveryRecord> =
+            self.deliveries().into_iter().filter(|d| d.state == DeliveryState::Parked).collect();
+        let expected: BTreeSet<_> = parked.iter().map(|record| ParkedPointer::of(record).key()).collect();
+        assert_eq!(pointers, expected, "pointers and parked records differ");
+        let urls = self.urls();
+        for record in parked {
+            let url = urls.get(record.url_id.as_str()).expect("a delivery's URL");
+            let stuck = url.health.state == UrlState::Enabled && url.releasing.is_none();
+            assert!(!stuck, "{} stays parked at an enabled URL", record.key.id());
+        }
+    }
+
+    /// Whatever is alive is looked at some day; whatever is over is removed some day.
+    fn check_looked_after(&self) {
+        for record in self.deliveries() {
+            assert_eq!(record.state.is_live(), record.look_at.is_some(), "{}", record.key.id());
+            assert_eq!(record.state.is_live(), record.remove_at.is_none(), "{}", record.key.id());
+        }
+    }
+
+    #[must_use]
+    pub fn deliveries(&self) -> Vec<DeliveryRecord> {
+        let all = self.store.all().into_iter();
+        all.filter_map(|record| match record {
+            Record::Delivery(record) => Some(record),
+            _ => None,
+        })
+        .collect()
+    }
+
+    #[must_use]
+    pub fn urls(&self) -> BTreeMap<String, UrlRecord> {
+        let all = self.store.all().into_iter();
+        all.filter_map(|record| match record {
+            Record::Url(url) => Some((url.id.0.clone(), url)),
+            _ => None,
+        })
+        .collect()
+    }
+
+}

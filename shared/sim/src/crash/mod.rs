@@ -1,0 +1,10 @@
+//! A first whole-system simulation: the real use-cases on the memory adapters, dropped at any await, with messages duplicated
+//! and redelivered. The checkers say whether the promises held.
+
+mod check;
+mod interrupt;
+mod receiver;
+mod world;
+
+pub use receiver::{Receiver, Seen};
+pub use world::{Crash, World};

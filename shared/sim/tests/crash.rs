@@ -1,0 +1,143 @@
+//! The host dies at every await in turn; the promises hold all the same.
+
+use std::time::Duration;
+
+use holdfast_core::records::{DeliveryState, Reason};
+use holdfast_core::rules::health::{Manual, UrlState};
+use holdfast_sim::block_on;
+use holdfast_sim::crash::{Crash, World};
+
+const URL: &str = "http://shop.test/hook";
+const OTHER: &str = "http://other.test/hook";
+const HOUR: Duration = Duration::from_secs(3600);
+const THREE_DAYS: Duration = Duration::from_secs(3 * 86_400);
+
+/// Runs the scenario with the host dying after 1, 2, 3 … polls, until it is over before the host dies.
+fn at_every_await(scenario: impl Fn(&mut World)) {
+    let mut runs = 0;
+    for after_polls in 1.. {
+        let mut world = World::new(after_polls as u64, Some(Crash { after_polls }));
+        scenario(&mut world);
+        world.check();
+        runs += 1;
+        if !world.has_crashed() {
+            break;
+        }
+    }
+    // A scenario without awaits would prove nothing.
+    assert!(runs > 20, "only {runs} places to die");
+}
+
+fn all_are(world: &World, state: DeliveryState) {
+    for record in world.deliveries() {
+        assert_eq!(record.state, state, "{} {:?}", record.key.id(), record.reason);
+    }
+}
+
+fn received(world: &World, url: &str) -> usize {
+    let seen = world.receiver.seen().into_iter().filter(|s| s.url == url && s.status == 200);
+    seen.map(|s| s.delivery).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+#[test]
+fn events_that_fail_a_few_times_are_delivered() {
+    at_every_await(|world| {
+        world.subscribe(URL);
+        world.subscribe(OTHER);
+        world.receiver.fail_next(URL, 5);
+        world.post("one");
+        world.post("two");
+        world.run_for(THREE_DAYS);
+        all_are(world, DeliveryState::Delivered);
+        assert_eq!((received(world, URL), received(world, OTHER)), (2, 2));
+    });
+}
+
+#[test]
+fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
+    at_every_await(|world| {
+        let subscription = world.subscribe(URL);
+        world.receiver.answer(URL, 500);
+        world.post("one");
+        world.run_for(THREE_DAYS);
+        let delivery = world.delivery("one", &subscription);
+        assert_eq!(world.deliveries()[0].reason, Some(Reason::Exhausted));
+        world.receiver.answer(URL, 200);
+        block_on(world.engine.replay(&delivery)).unwrap();
+        world.run_for(HOUR);
+        all_are(world, DeliveryState::Delivered);
+    });
+}
+
+#[test]
+fn a_disabled_url_is_probed_and_released() {
+    at_every_await(|world| {
+        let subscription = world.subscribe(URL);
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false)).unwrap();
+        world.receiver.fail_next(URL, 2);
+        for id in ["one", "two", "three", "four", "five"] {
+            world.post(id);
+        }
+        world.run_for(HOUR * 4);
+        assert_eq!(world.urls()[subscription.url_id.as_str()].health.state, UrlState::Enabled);
+        world.run_for(THREE_DAYS);
+        all_are(world, DeliveryState::Delivered);
+        assert_eq!(received(world, URL), 5);
+    });
+}
+
+#[test]
+fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
+    at_every_await(|world| {
+        let subscription = world.subscribe(URL);
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false)).unwrap();
+        for id in ["one", "two", "three"] {
+            world.post(id);
+        }
+        world.run_for(HOUR * 24);
+        assert_eq!(world.receiver.seen(), []);
+        all_are(world, DeliveryState::Parked);
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false)).unwrap();
+        world.run_for(HOUR);
+        all_are(world, DeliveryState::Delivered);
+        assert_eq!(received(world, URL), 3);
+    });
+}
+
+#[test]
+fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
+    at_every_await(|world| {
+        let kept = world.subscribe(URL);
+        let dropped = world.subscribe(OTHER);
+        for url_id in [&kept.url_id, &dropped.url_id] {
+            block_on(world.engine.steer(&world.tenant, url_id, Manual::Freeze, None, false)).unwrap();
+        }
+        world.post("one");
+        world.run_for(HOUR);
+        assert!(block_on(world.engine.delete_subscription(&world.tenant, &dropped.id)).unwrap());
+        world.run_for(THREE_DAYS);
+        let reason = |id| world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().reason;
+        assert_eq!(reason(kept.id), Some(Reason::Expired));
+        assert_eq!(reason(dropped.id), Some(Reason::Unsubscribed));
+        assert_eq!(world.receiver.seen(), []);
+    });
+}
+
+#[test]
+fn one_event_fans_out_to_many_subscriptions() {
+    // Every await of a fan-out of 230 is too many: every 37th.
+    for after_polls in (1..).step_by(37) {
+        let mut world = World::new(after_polls as u64, Some(Crash { after_polls }));
+        for n in 0..230 {
+            world.subscribe(&format!("http://many.test/{n}"));
+        }
+        world.post("big");
+        world.run_for(HOUR);
+        world.check();
+        let urls: std::collections::BTreeSet<_> = world.receiver.seen().into_iter().map(|s| s.url).collect();
+        assert_eq!(urls.len(), 230);
+        if !world.has_crashed() {
+            break;
+        }
+    }
+}
