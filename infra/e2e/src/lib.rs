@@ -1,1 +1,58 @@
+//! The black-box suite: takes a base URL and a key, and drives any host over HTTP.
+//!
+//! Every scenario brings its own event types and its own paths at a receiver inside this process, so that all of them run at
+//! the same time, and on a host that already has data.
 
+pub mod clock;
+pub mod host;
+pub mod receiver;
+pub mod scenarios;
+pub mod scene;
+pub mod views;
+pub mod waiting;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
+pub use host::{Answer, Host};
+pub use receiver::{Arrival, Receiver, Reply};
+pub use scene::Scene;
+
+/// So many scenarios run at the same time. Some of them measure real time, so the machine must not be buried in work.
+const AT_ONCE: usize = 3;
+
+/// What came of a run.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub passed: Vec<&'static str>,
+    /// With the whole chain of what went wrong.
+    pub failed: Vec<(&'static str, String)>,
+}
+
+/// Runs the scenarios, or only those whose name contains `only`, and prints a line for each as it ends.
+pub async fn run(host: &Host, only: Option<&str>) -> Report {
+    let chosen =
+        scenarios::all().into_iter().filter(|scenario| only.is_none_or(|part| scenario.name.contains(part)));
+    let runs = chosen.map(|scenario| async move {
+        let began = Instant::now();
+        let result = (scenario.run)(Scene::new(host, scenario.name)).await;
+        (scenario.name, result, began.elapsed())
+    });
+    let mut ended = futures_util::stream::iter(runs).buffer_unordered(AT_ONCE);
+    let mut report = Report::default();
+    while let Some((name, result, took)) = ended.next().await {
+        let seconds = took.as_secs_f64();
+        match result {
+            Ok(()) => {
+                println!("ok      {name} ({seconds:.1} s)");
+                report.passed.push(name);
+            }
+            Err(error) => {
+                println!("FAILED  {name} ({seconds:.1} s): {error:#}");
+                report.failed.push((name, format!("{error:#}")));
+            }
+        }
+    }
+    println!("{} passed, {} failed", report.passed.len(), report.failed.len());
+    report
+}

@@ -142,7 +142,10 @@ impl Settings {
         let mut faults = self.engine.faults();
         if !self.listen.ip().is_loopback() {
             // Whoever reaches a development server can make it post to anything on this machine.
-            faults.push(format!("--listen {}: development mode listens on a loopback address only", self.listen));
+            faults.push(format!(
+                "--listen {}: development mode listens on a loopback address only",
+                self.listen
+            ));
         }
         if !(1..=FASTEST).contains(&self.speed) {
             faults.push(format!("--speed must be from 1 to {FASTEST}"));

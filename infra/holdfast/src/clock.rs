@@ -42,7 +42,9 @@ impl ScaledClock {
     pub(crate) fn start(database: &Database, speed: u32) -> Result<ScaledClock> {
         let real = machine_time();
         let before = match database.meta(META)? {
-            Some(text) => Some(serde_json::from_str::<Anchor>(&text).context("the stored clock cannot be read")?),
+            Some(text) => {
+                Some(serde_json::from_str::<Anchor>(&text).context("the stored clock cannot be read")?)
+            }
             None => None,
         };
         let schedule = before.map_or(real, |anchor| anchor.schedule_at(real));

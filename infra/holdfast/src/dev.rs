@@ -11,7 +11,7 @@ use holdfast_core::usecases::{Engine, Ports};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -26,10 +26,12 @@ use crate::{greeting, key, sweeper};
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
+    // Before anybody can know that we run: from here on a signal ends us in order.
+    let signals = Signals::listen()?;
     // Before anything is written: a second start must not disturb the first.
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; choose another address with --listen", settings.listen))?;
+    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+        format!("cannot listen on {}; choose another address with --listen", settings.listen)
+    })?;
     let address = listener.local_addr()?;
     let database = Database::open(&settings.data)?;
     let clock: Arc<dyn Clock> = Arc::new(ScaledClock::start(&database, settings.speed)?);
@@ -51,11 +53,13 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let server = serve(listener, router, serving_stopped);
     println!("{}", greeting::text(address, &key, settings.speed));
 
-    wait_for_signal().await?;
+    signals.wait().await;
     tracing::info!("stopping: finishing what is in flight");
     // The API stays up meanwhile: built-in receivers answer the attempts that are in flight.
     let _ = stop_work.send(true);
-    let finished = tokio::time::timeout(settings.engine.http_timeout, async { while work.join_next().await.is_some() {} });
+    let finished = tokio::time::timeout(settings.engine.http_timeout, async {
+        while work.join_next().await.is_some() {}
+    });
     if finished.await.is_err() {
         tracing::warn!("some attempts did not end in time and will be repeated at the next start");
         work.abort_all();
@@ -87,7 +91,8 @@ fn start_work(
     stop: &watch::Receiver<bool>,
 ) -> JoinSet<()> {
     let mut work = JoinSet::new();
-    let pools = [(QueueName::First, settings.first_concurrency), (QueueName::Retry, settings.retry_concurrency)];
+    let pools =
+        [(QueueName::First, settings.first_concurrency), (QueueName::Retry, settings.retry_concurrency)];
     for (name, concurrency) in pools {
         let pump = Pump { engine: Arc::clone(engine), queue: Arc::clone(&embedded.queue), name, concurrency };
         work.spawn(pump.run(stop.clone()));
@@ -97,19 +102,34 @@ fn start_work(
     work
 }
 
-fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) -> JoinHandle<std::io::Result<()>> {
+fn serve(
+    listener: TcpListener,
+    router: Router,
+    mut stop: watch::Receiver<bool>,
+) -> JoinHandle<std::io::Result<()>> {
     let stopped = async move {
         let _ = stop.wait_for(|stop| *stop).await;
     };
     tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future())
 }
 
-async fn wait_for_signal() -> Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn listen() -> Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
-    Ok(())
+
+    async fn wait(mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
 }

@@ -15,7 +15,11 @@ pub(crate) fn load_or_create(folder: &Path, entropy: &dyn Entropy) -> Result<Str
     match std::fs::read_to_string(&path) {
         Ok(text) => {
             let key = text.trim().to_owned();
-            ensure!(key.starts_with("hf_"), "{} does not hold a key; delete it to get a new one", path.display());
+            ensure!(
+                key.starts_with("hf_"),
+                "{} does not hold a key; delete it to get a new one",
+                path.display()
+            );
             Ok(key)
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(&path, entropy),

@@ -10,7 +10,8 @@ pub(crate) fn start(format: LogFormat, level: LogLevel) {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let builder = tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
+    let builder =
+        tracing_subscriber::fmt().with_writer(std::io::stderr).with_max_level(level).with_target(false);
     match format {
         LogFormat::Text => builder.compact().init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),

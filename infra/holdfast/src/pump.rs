@@ -65,7 +65,8 @@ impl Pump {
     }
 
     async fn handle(self: Arc<Self>, batch: Vec<Received>, _places: OwnedSemaphorePermit) {
-        let receipts: Vec<(Receipt, u32)> = batch.iter().map(|m| (m.receipt.clone(), m.receive_count)).collect();
+        let receipts: Vec<(Receipt, u32)> =
+            batch.iter().map(|m| (m.receipt.clone(), m.receive_count)).collect();
         let verdicts = self.engine.handle(batch).await;
         let mut done = Vec::with_capacity(receipts.len());
         for ((receipt, count), verdict) in receipts.into_iter().zip(verdicts) {

@@ -49,7 +49,9 @@ pub(crate) async fn purge(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, mut st
         match embedded.purge(clock.now(), MOST_PURGED).await {
             Ok(removed) if removed >= MOST_PURGED => ticks.reset_immediately(),
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "old deliveries could not be removed; the next try goes on"),
+            Err(error) => {
+                tracing::error!(%error, "old deliveries could not be removed; the next try goes on")
+            }
         }
     }
 }

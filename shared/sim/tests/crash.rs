@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use holdfast_core::ports::Clock;
 use holdfast_core::records::{DeliveryState, Reason};
 use holdfast_core::rules::health::{Manual, UrlState};
 use holdfast_sim::block_on;
@@ -73,7 +74,8 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
 fn a_disabled_url_is_probed_and_released() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false))
+            .unwrap();
         world.receiver.fail_next(URL, 2);
         for id in ["one", "two", "three", "four", "five"] {
             world.post(id);
@@ -90,14 +92,16 @@ fn a_disabled_url_is_probed_and_released() {
 fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false))
+            .unwrap();
         for id in ["one", "two", "three"] {
             world.post(id);
         }
         world.run_for(HOUR * 24);
         assert_eq!(world.receiver.seen(), []);
         all_are(world, DeliveryState::Parked);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false))
+            .unwrap();
         world.run_for(HOUR);
         all_are(world, DeliveryState::Delivered);
         assert_eq!(received(world, URL), 3);
@@ -116,7 +120,8 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
         world.run_for(HOUR);
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &dropped.id)).unwrap());
         world.run_for(THREE_DAYS);
-        let reason = |id| world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().reason;
+        let reason =
+            |id| world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().reason;
         assert_eq!(reason(kept.id), Some(Reason::Expired));
         assert_eq!(reason(dropped.id), Some(Reason::Unsubscribed));
         assert_eq!(world.receiver.seen(), []);
@@ -139,5 +144,55 @@ fn one_event_fans_out_to_many_subscriptions() {
         if !world.has_crashed() {
             break;
         }
+    }
+}
+
+/// Many hosts, duplicated tickets, and a person who disables, freezes and enables at any moment.
+fn side_by_side(seed: u64, deaths: bool) {
+    let mut world = World::new(seed, None);
+    world.let_hosts_die(deaths);
+    let subscription = world.subscribe(URL);
+    world.subscribe(OTHER);
+    world.receiver.fail_next(URL, 12);
+    world.receiver.fail_next(OTHER, 3);
+    for n in 0..12 {
+        world.post(&format!("event {n}"));
+    }
+    let steered = |world: &World, action| {
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, action, None, false))
+    };
+    let until = world.clock.now() + HOUR * 6;
+    world.run_side_by_side(until, |world, dice| {
+        let refused = match dice % 40 {
+            0 => steered(world, Manual::Disable).is_err(),
+            1 => steered(world, Manual::Freeze).is_err(),
+            2 | 3 => steered(world, Manual::Enable).is_err(),
+            _ => false,
+        };
+        // A frozen URL cannot be disabled; everything else is allowed at any time.
+        assert!(!refused || dice % 40 == 0);
+    });
+    steered(&world, Manual::Enable).unwrap();
+    let until = world.clock.now() + THREE_DAYS;
+    world.run_side_by_side(until, |_, _| {});
+    world.check();
+    if !deaths {
+        world.check_nothing_repeated();
+    }
+    all_are(&world, DeliveryState::Delivered);
+    assert_eq!((received(&world, URL), received(&world, OTHER)), (12, 12), "seed {seed}");
+}
+
+#[test]
+fn hosts_side_by_side_keep_the_promises() {
+    for seed in 0..60 {
+        side_by_side(seed, false);
+    }
+}
+
+#[test]
+fn hosts_that_die_side_by_side_keep_the_promises() {
+    for seed in 1_000..1_060 {
+        side_by_side(seed, true);
     }
 }

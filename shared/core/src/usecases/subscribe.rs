@@ -1,6 +1,6 @@
 //! Creates and reads subscriptions.
 
-use super::{Engine, ListPage, MOST_CONFLICTS, Unavailable};
+use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Order, Query, Write, WriteError};
 use crate::records::{
@@ -11,6 +11,9 @@ use crate::rules::signing;
 
 /// The most subscriptions of one tenant.
 pub(super) const MOST_SUBSCRIPTIONS: u64 = 10_000;
+
+/// All of a tenant's subscriptions share one counter, so that many who subscribe at once meet each other often.
+pub(super) const MOST_MEETINGS: usize = 200;
 
 /// Checked by the API: the URL is normalised, the patterns and filters are sound.
 #[derive(Clone)]
@@ -65,7 +68,7 @@ impl Engine {
             secrets: vec![Secret { value: signing::new_secret(self.random()), until_real: None }],
             created_at: now,
         };
-        for _ in 0..MOST_CONFLICTS {
+        for _ in 0..MOST_MEETINGS {
             self.refuse_equal(&subscription).await?;
             if self.create_subscription(&subscription).await? {
                 return Ok(subscription);

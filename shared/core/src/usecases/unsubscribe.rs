@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::accept::JOB_GRACE;
-use super::{Engine, MOST_CONFLICTS, Unavailable};
+use super::subscribe::MOST_MEETINGS;
+use super::{Engine, Unavailable};
 use crate::ids::{JobId, SubscriptionId, Tenant};
 use crate::messages::Message;
 use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write, WriteError};
@@ -42,7 +43,7 @@ impl Engine {
         tenant: &Tenant,
         id: &SubscriptionId,
     ) -> Result<bool, Unavailable> {
-        for _ in 0..MOST_CONFLICTS {
+        for _ in 0..MOST_MEETINGS {
             let Some((subscription, version)) = self.get_subscription_versioned(tenant, id).await? else {
                 return Ok(false);
             };

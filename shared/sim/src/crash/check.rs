@@ -34,7 +34,8 @@ impl World {
                 _ => None,
             })
             .collect();
-        let received = self.receiver.seen().into_iter().filter(|s| (200..300).contains(&s.status)).map(|s| s.delivery);
+        let received =
+            self.receiver.seen().into_iter().filter(|s| (200..300).contains(&s.status)).map(|s| s.delivery);
         let recorded = self.deliveries().into_iter().map(|record| record.key.id());
         let known: BTreeSet<String> = received.chain(recorded).collect();
         for (id, deliveries) in self.accepted() {
@@ -56,7 +57,10 @@ impl World {
         for ((delivery, epoch), mut attempts) in by_delivery {
             attempts.sort_by_key(|a| (a.n, a.at));
             let numbers: BTreeSet<u32> = attempts.iter().map(|a| a.n).collect();
-            assert!(numbers.len() <= MOST_COUNTED, "{delivery} has more than {MOST_COUNTED} attempts in epoch {epoch}");
+            assert!(
+                numbers.len() <= MOST_COUNTED,
+                "{delivery} has more than {MOST_COUNTED} attempts in epoch {epoch}"
+            );
             for n in numbers.iter().filter(|n| **n > 0) {
                 let first_at = |n: u32| attempts.iter().find(|a| a.n == n).map(|a| a.at);
                 let (Some(before), Some(at)) = (first_at(n - 1), first_at(*n)) else { continue };
@@ -66,19 +70,58 @@ impl World {
         }
     }
 
+    /// Without deaths no attempt is made twice: every request has its own number in the log.
+    ///
+    /// # Panics
+    /// If one was.
+    pub fn check_nothing_repeated(&self) {
+        let mut logged: BTreeMap<String, usize> = BTreeMap::new();
+        for record in self.store.all() {
+            match record {
+                Record::Attempt(attempt) => *logged.entry(attempt.key.id()).or_default() += 1,
+                Record::Logged(log) => *logged.entry(log.key.id()).or_default() += 1,
+                _ => {}
+            }
+        }
+        let mut requests: BTreeMap<String, usize> = BTreeMap::new();
+        for seen in self.receiver.seen() {
+            *requests.entry(seen.delivery).or_default() += 1;
+        }
+        assert_eq!(requests, logged, "requests and logged attempts differ");
+        let numbers: BTreeSet<_> = self
+            .store
+            .all()
+            .into_iter()
+            .filter_map(|record| match record {
+                Record::Attempt(a) => Some((a.key.id(), a.epoch, a.n)),
+                Record::Logged(log) => Some((log.key.id(), 0, 0)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(numbers.len(), logged.values().sum::<usize>(), "an attempt was made twice");
+    }
+
     /// At a disabled URL there is at most one request in 10 minutes.
     fn check_one_probe(&self) {
         let mut last: BTreeMap<String, Timestamp> = BTreeMap::new();
-        for seen in self.receiver.seen() {
+        for seen in self.receiver.seen().into_iter().filter(|s| s.at > s.since) {
+            assert_ne!(seen.state, UrlState::Frozen, "a frozen URL was attempted");
             if seen.state != UrlState::Disabled {
                 last.remove(&seen.url);
                 continue;
             }
             if let Some(before) = last.insert(seen.url.clone(), seen.at) {
-                assert!(seen.at.since(before) >= PROBE_INTERVAL, "two probes of {} within 10 minutes", seen.url);
+                assert!(
+                    seen.at.since(before) >= PROBE_INTERVAL,
+                    "two probes of {} within 10 minutes",
+                    seen.url
+                );
             }
         }
-        assert!(!self.receiver.seen().iter().any(|s| s.state == UrlState::Frozen), "a frozen URL was attempted");
+        assert!(
+            !self.receiver.seen().iter().any(|s| s.state == UrlState::Frozen),
+            "a frozen URL was attempted"
+        );
     }
 
     /// Records and pointers agree, and nothing is parked where nobody will let it go.
@@ -131,5 +174,4 @@ impl World {
         })
         .collect()
     }
-
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResult, BodyKey, IndexQuery, Outgoing, Page, Query, Queue, QueueName, SendError, Sender, Store,
-    StoreError, Versioned, Write, WriteError,
+    AttemptRequest, AttemptResult, BodyKey, IndexQuery, Outgoing, Page, Query, Queue, QueueName, SendError,
+    Sender, Store, StoreError, Versioned, Write, WriteError,
 };
 use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;

@@ -22,6 +22,8 @@ pub struct Seen {
     pub status: u16,
     /// The state that the URL had in the store at that moment: a request at a disabled URL is a probe.
     pub state: UrlState,
+    /// Since when: what was under way at that very moment may still arrive.
+    pub since: Timestamp,
 }
 
 pub struct Receiver {
@@ -61,13 +63,14 @@ impl Receiver {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn state_of(&self, url: &str) -> UrlState {
+    fn state_of(&self, url: &str) -> (UrlState, Timestamp) {
         let id = UrlId::of(url);
         let record = self.store.all().into_iter().find_map(|record| match record {
             Record::Url(record) if record.tenant == self.tenant && record.id == id => Some(record),
             _ => None,
         });
-        record.map_or(UrlState::Enabled, |record| record.health.state)
+        record
+            .map_or((UrlState::Enabled, Timestamp::ZERO), |record| (record.health.state, record.health.since))
     }
 }
 
@@ -75,7 +78,7 @@ impl Receiver {
 impl Sender for Receiver {
     async fn send(&self, request: AttemptRequest) -> AttemptResult {
         let header = |name: &str| request.headers.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
-        let state = self.state_of(&request.url);
+        let (state, since) = self.state_of(&request.url);
         let mut inner = self.lock();
         let status = match inner.failures.get_mut(&request.url) {
             Some(left) if *left > 0 => {
@@ -85,7 +88,7 @@ impl Sender for Receiver {
             _ => inner.answers.get(&request.url).copied().unwrap_or(200),
         };
         let delivery = header("webhook-id").unwrap_or_default();
-        inner.seen.push(Seen { url: request.url, delivery, at: self.clock.now(), status, state });
+        inner.seen.push(Seen { url: request.url, delivery, at: self.clock.now(), status, state, since });
         let answer = Answer::Status { status, excerpt: String::new(), retry_after: None };
         AttemptResult { answer, took: Duration::ZERO }
     }

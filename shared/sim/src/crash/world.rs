@@ -11,7 +11,9 @@ use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{AcceptError, DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
+use holdfast_core::usecases::{
+    AcceptError, DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict,
+};
 use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
@@ -43,6 +45,7 @@ pub struct World {
     pub engine: Engine,
     polls_left: usize,
     crashed: bool,
+    deaths: bool,
     random: SeededEntropy,
     /// What was answered with 202: event id and how many deliveries.
     accepted: BTreeMap<String, u64>,
@@ -67,7 +70,8 @@ impl World {
         let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, VISIBILITY));
         let tenant = Tenant::from("default");
         let receiver = Arc::new(Receiver::new(Arc::clone(&clock), Arc::clone(&store), tenant.clone()));
-        let (as_store, as_queue) = (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&queue) as Arc<dyn Queue>);
+        let (as_store, as_queue) =
+            (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&queue) as Arc<dyn Queue>);
         let as_sender = Arc::clone(&receiver) as Arc<dyn Sender>;
         let plain = Ports {
             store: Arc::clone(&as_store),
@@ -93,6 +97,7 @@ impl World {
             engine: Engine::new(plain, settings()),
             polls_left: crash.map_or(usize::MAX, |crash| crash.after_polls),
             crashed: false,
+            deaths: false,
             random: SeededEntropy::new(seed.wrapping_add(2)),
             accepted: BTreeMap::new(),
         }
@@ -165,11 +170,90 @@ impl World {
             any = true;
             let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
             let handled = self.hosted.handle(batch);
-            let Some(verdicts) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else { continue };
-            let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
+            let Some(verdicts) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else {
+                continue;
+            };
+            let done =
+                receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
             block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
         }
         any
+    }
+
+    /// Several hosts at once, each with a batch of its own, in any order of their awaits; now and then one of them dies. What
+    /// `meanwhile` does happens somewhere in between. Answers whether there was any work.
+    pub fn work_side_by_side(&mut self, meanwhile: impl FnOnce(&World)) -> bool {
+        let mut batches = Vec::new();
+        for name in [QueueName::First, QueueName::Retry].repeat(3) {
+            let most = 1 + (self.random.next_u64() % 3) as usize;
+            let batch = block_on(self.queue.receive(name, most)).expect("the memory queue answers");
+            if !batch.is_empty() {
+                batches.push((name, batch));
+            }
+        }
+        if batches.is_empty() {
+            meanwhile(self);
+            return false;
+        }
+        let mut meanwhile = Some(meanwhile);
+        let mut running: Vec<_> = batches
+            .into_iter()
+            .map(|(name, batch)| {
+                let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
+                (name, receipts, Box::pin(self.hosted.handle(batch)))
+            })
+            .collect();
+        while !running.is_empty() {
+            let dice = self.random.next_u64();
+            if dice.is_multiple_of(64)
+                && let Some(meanwhile) = meanwhile.take()
+            {
+                meanwhile(self);
+            }
+            let index = (dice >> 32) as usize % running.len();
+            if self.deaths && (dice >> 8).is_multiple_of(200) {
+                drop(running.swap_remove(index));
+                continue;
+            }
+            let mut one_poll = 1;
+            if let Some(verdicts) = drive(running[index].2.as_mut(), &mut one_poll) {
+                let (name, receipts, _) = running.swap_remove(index);
+                let done =
+                    receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
+                block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
+            }
+        }
+        if let Some(meanwhile) = meanwhile.take() {
+            meanwhile(self);
+        }
+        true
+    }
+
+    /// Like `run_until`, with several hosts side by side. `person` may do something at every step.
+    ///
+    /// # Panics
+    /// If there is no end to it.
+    pub fn run_side_by_side(&mut self, until: Timestamp, person: impl Fn(&World, u64)) {
+        for _ in 0..MOST_STEPS {
+            let dice = self.random.next_u64();
+            // Once per moment: a person who acts on every batch would make work for ever.
+            self.work_side_by_side(|world| person(world, dice));
+            while self.work_side_by_side(|_| {}) {}
+            self.sweep();
+            self.duplicate_now_and_then();
+            match self.next_happening() {
+                Some(next) if next <= until => {
+                    self.clock.advance(next.since(self.clock.now()).max(Duration::from_millis(1)));
+                }
+                _ => return,
+            }
+        }
+        panic!("the world is not quiet after {MOST_STEPS} steps");
+    }
+
+    /// Whether hosts that run side by side die now and then.
+    pub fn let_hosts_die(&mut self, deaths: bool) {
+        self.deaths = deaths;
     }
 
     pub fn sweep(&mut self) {
@@ -181,7 +265,7 @@ impl World {
 
     /// Sometimes every waiting ticket comes twice.
     fn duplicate_now_and_then(&self) {
-        if self.random.next_u64() % 8 == 0 {
+        if self.random.next_u64().is_multiple_of(8) {
             self.queue.duplicate_all(QueueName::Retry);
         }
     }
@@ -217,7 +301,9 @@ impl World {
 
     fn next_happening(&self) -> Option<Timestamp> {
         let looks = self.store.all().into_iter().filter_map(|record| record.index_entries().look_at);
-        let tickets = [QueueName::First, QueueName::Retry].into_iter().filter_map(|name| self.queue.next_ready_at(name));
+        let tickets = [QueueName::First, QueueName::Retry]
+            .into_iter()
+            .filter_map(|name| self.queue.next_ready_at(name));
         looks.chain(tickets).min()
     }
 
@@ -237,7 +323,9 @@ impl World {
     fn event_key(&self, id: &str) -> Option<EventKey> {
         let key = EventRecord::key(&self.tenant, id);
         self.store.all().into_iter().find_map(|record| match record {
-            Record::Event(event) if EventRecord::key(&event.tenant, &event.id) == key => Some(event.event_key),
+            Record::Event(event) if EventRecord::key(&event.tenant, &event.id) == key => {
+                Some(event.event_key)
+            }
             _ => None,
         })
     }

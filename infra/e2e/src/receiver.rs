@@ -1,0 +1,160 @@
+//! A receiver inside this process: any path, each with an answer that can be switched, and everything that arrived kept.
+
+use std::collections::HashMap;
+use std::future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::Result;
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio::time::Instant;
+
+use crate::clock;
+
+/// What a path answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    Status(u16),
+    /// With a `retry-after` in seconds.
+    Later(u16, u32),
+    /// 200, after this long.
+    Slow(Duration),
+    Hang,
+    /// 200 to every third request, 500 to the others.
+    Flaky,
+}
+
+/// One request as it arrived.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub at: Instant,
+    pub real_ms: u64,
+    /// What was answered; `None` when nothing was.
+    pub answered: Option<u16>,
+}
+
+impl Arrival {
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    /// The delivery's id.
+    #[must_use]
+    pub fn webhook_id(&self) -> &str {
+        self.header("webhook-id")
+    }
+
+    #[must_use]
+    pub fn accepted(&self) -> bool {
+        self.answered.is_some_and(|status| (200..300).contains(&status))
+    }
+}
+
+struct Place {
+    reply: Reply,
+    arrivals: Vec<Arrival>,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { reply: Reply::Status(200), arrivals: Vec::new() }
+    }
+}
+
+/// Cheap to clone: all clones are the same receiver.
+#[derive(Clone)]
+pub struct Receiver {
+    pub base: String,
+    places: Arc<Mutex<HashMap<String, Place>>>,
+}
+
+impl Receiver {
+    /// Listens until the runtime ends.
+    pub async fn start() -> Result<Receiver> {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+        let base = format!("http://{}", listener.local_addr()?);
+        let receiver = Receiver { base, places: Arc::default() };
+        let router = Router::new().fallback(receive).with_state(receiver.clone());
+        tokio::spawn(axum::serve(listener, router).into_future());
+        Ok(receiver)
+    }
+
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    pub fn switch(&self, path: &str, reply: Reply) {
+        self.places().entry(path.to_owned()).or_default().reply = reply;
+    }
+
+    #[must_use]
+    pub fn arrivals(&self, path: &str) -> Vec<Arrival> {
+        self.places().get(path).map(|place| place.arrivals.clone()).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn count(&self, path: &str) -> usize {
+        self.places().get(path).map_or(0, |place| place.arrivals.len())
+    }
+
+    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records the arrival, and answers how to reply.
+    fn record(&self, path: &str, headers: HeaderMap, body: Bytes) -> Reply {
+        let mut places = self.places();
+        let place = places.entry(path.to_owned()).or_default();
+        let reply = match place.reply {
+            Reply::Flaky if place.arrivals.len() % 3 == 2 => Reply::Status(200),
+            Reply::Flaky => Reply::Status(500),
+            other => other,
+        };
+        let answered = match reply {
+            Reply::Status(status) | Reply::Later(status, _) => Some(status),
+            Reply::Slow(_) | Reply::Flaky => Some(200),
+            Reply::Hang => None,
+        };
+        place.arrivals.push(Arrival {
+            headers,
+            body,
+            at: Instant::now(),
+            real_ms: clock::real_ms(),
+            answered,
+        });
+        reply
+    }
+}
+
+async fn receive(State(receiver): State<Receiver>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
+    match receiver.record(uri.path(), headers, body) {
+        Reply::Status(status) => code(status).into_response(),
+        Reply::Later(status, seconds) => {
+            let mut response = code(status).into_response();
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response
+        }
+        Reply::Slow(wait) => {
+            // It cannot end in any other way than by running out of time.
+            let _ = tokio::time::timeout(wait, future::pending::<()>()).await;
+            StatusCode::OK.into_response()
+        }
+        // The server drops this when the client goes.
+        Reply::Hang => future::pending().await,
+        Reply::Flaky => StatusCode::OK.into_response(),
+    }
+}
+
+fn code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}

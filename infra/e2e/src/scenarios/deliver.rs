@@ -1,0 +1,78 @@
+//! An event arrives once, exactly as posted, signed, and is seen as delivered.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use standardwebhooks::Webhook;
+
+use crate::receiver::{Arrival, Reply};
+use crate::scene::{Scene, Subscription};
+use crate::views::{Delivery, text};
+use crate::waiting::SOON;
+
+/// Odd spacing, a repeated key, a 40-digit number, and U+FFFF both escaped and raw.
+const DATA: &str = "{ \"b\" :1,\t\"a\":[ 1,2 ], \"b\":  2,\
+    \"n\":1234567890123456789012345678901234567890,\"e\":\"\\uFFFF\", \"r\":\"\u{FFFF}\" }";
+/// How far the signed time may be from the arrival: the request's way, on a busy machine.
+const MOST_DRIFT_MS: u64 = 15_000;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let token = "tok-4711";
+    let subscription =
+        scene.subscribe_with("one", "one", Reply::Status(200), json!({ "auth_token": token })).await?;
+    let (id, event_type) = (scene.id("one"), scene.event_type("one"));
+    let body = format!(r#"{{"data":{DATA},"subject":"order/42","type":"{event_type}","id":"{id}"}}"#);
+    let answer = scene.host.post("/v1/events", body).await?.expect(202)?;
+    ensure!(answer == json!({ "id": id, "deliveries": 1, "duplicate": false }), "unexpected: {answer}");
+
+    let arrival = scene.arrivals(&subscription.path, 1, SOON).await?.remove(0);
+    check_headers(&arrival, token)?;
+    check_signature(&arrival, &subscription)?;
+
+    let shown = scene.delivery_when("the delivery is delivered", &id, SOON, |d| d.is("delivered")).await?;
+    ensure!(arrival.webhook_id() == shown.id, "webhook-id {} of delivery {}", arrival.webhook_id(), shown.id);
+    let one = scene.delivery(&shown.id).await?;
+    ensure!(one.is("delivered") && one.attempts.len() == 1, "unexpected: {one:?}");
+    let event = scene.host.get(&format!("/v1/events/{id}")).await?.expect(200)?;
+    let listed =
+        event["deliveries"].as_array().into_iter().flatten().map(Delivery::of).collect::<Result<Vec<_>>>()?;
+    ensure!(listed.len() == 1 && listed[0].is("delivered") && listed[0].id == one.id, "unexpected: {event}");
+
+    let timestamp = text(&event, "timestamp")?;
+    let expected = format!(
+        r#"{{"id":"{id}","type":"{event_type}","timestamp":"{timestamp}","subject":"order/42","data":{DATA}}}"#
+    );
+    let arrived = String::from_utf8_lossy(&arrival.body);
+    ensure!(arrived == expected, "the body is {arrived} and not {expected}");
+    without_subject(&scene, &subscription).await?;
+    ensure!(scene.receiver().count(&subscription.path) == 2, "something arrived more than once");
+    Ok(())
+}
+
+fn check_headers(arrival: &Arrival, token: &str) -> Result<()> {
+    let headers = &arrival.headers;
+    ensure!(arrival.header("content-type") == "application/json", "content-type in {headers:?}");
+    ensure!(arrival.header("user-agent").starts_with("Holdfast"), "user-agent in {headers:?}");
+    ensure!(arrival.header("authorization") == format!("Bearer {token}"), "authorization in {headers:?}");
+    let signed_ms = arrival.header("webhook-timestamp").parse::<u64>()? * 1000;
+    ensure!(
+        signed_ms.abs_diff(arrival.real_ms) < MOST_DRIFT_MS,
+        "signed {signed_ms}, arrived {}",
+        arrival.real_ms
+    );
+    Ok(())
+}
+
+/// By an implementation that is not ours.
+pub(super) fn check_signature(arrival: &Arrival, subscription: &Subscription) -> Result<()> {
+    let webhook = Webhook::new(&subscription.secret)?;
+    Ok(webhook.verify(&arrival.body, &arrival.headers)?)
+}
+
+/// Nothing is said about a subject where there is none.
+async fn without_subject(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
+    scene.post("one").await?;
+    let arrival = scene.arrivals(&subscription.path, 2, SOON).await?.remove(1);
+    let body = String::from_utf8_lossy(&arrival.body);
+    ensure!(!body.contains("subject"), "a subject that nobody gave: {body}");
+    Ok(())
+}

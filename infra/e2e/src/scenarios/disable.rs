@@ -1,0 +1,131 @@
+//! Many failures disable a URL; it is probed, comes back, and what was parked drains.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::neighbour::Neighbour;
+use crate::receiver::Reply;
+use crate::scene::{Scene, Subscription};
+use crate::views::{Delivery, number, time_ms};
+use crate::waiting::{SOON, until};
+
+const FIRST: usize = 130;
+const LATER: usize = 30;
+const PROBES: usize = 4;
+const PROBE_INTERVAL: Duration = Duration::from_secs(600);
+/// An attempt starts at most this long, in real time, after its health was read: until then, attempts that were on their
+/// way when the URL was disabled may still start.
+const STALE: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let mut neighbour = Neighbour::new(&scene).await?;
+    neighbour.beside(&scene, trouble(&scene)).await
+}
+
+async fn trouble(scene: &Scene<'_>) -> Result<()> {
+    let subscription = scene.subscribe("failing", Reply::Status(500)).await?;
+    let mut ids = scene.post_many("failing", FIRST).await?;
+    let url = scene.url_when(&subscription.url_id, "disabled", SOON).await?;
+    check_history(&url, "enabled", "disabled")?;
+    let since = time_ms(&url, "since")?.context("a state without a beginning")?;
+    let later = scene.post_many("failing", LATER).await?;
+    for id in &later {
+        scene
+            .delivery_when("a later delivery is parked", id, SOON, |d| {
+                d.is("parked") || d.attempts.len() == 1
+            })
+            .await?;
+    }
+    ids.extend(later);
+    check_probes(scene, &subscription, since).await?;
+    let parked = parked(scene, &subscription).await?;
+    scene.receiver().switch(&subscription.path, Reply::Status(200));
+    let url = scene.url_when(&subscription.url_id, "enabled", scene.within(PROBE_INTERVAL * 2)).await?;
+    check_history(&url, "disabled", "enabled")?;
+    ensure!(number(&url, "streak")? == 0 && number(&url, "window_failures")? == 0, "not cleared: {url}");
+    ensure!(number(&url, "window_attempts")? <= ids.len() as u64, "not cleared: {url}");
+    let delivered = all_delivered(scene, &subscription, ids.len()).await?;
+    check_order(&parked, &delivered)
+}
+
+fn check_history(url: &Value, from: &str, to: &str) -> Result<()> {
+    let history = url["history"].as_array().context("a URL without a history")?;
+    let found = history.iter().any(|entry| entry["from"] == from && entry["to"] == to && entry["why"] != "");
+    ensure!(found, "no change from {from} to {to} in {history:?}");
+    Ok(())
+}
+
+/// When attempts of the URL began, once nothing can be on its way any more that did not know that it is disabled.
+async fn probe_times(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<Vec<i64>> {
+    let settled = since + scene.host.schedule_ms(STALE);
+    let deliveries = scene.deliveries(&format!("url={}", subscription.url_id)).await?;
+    let attempts = deliveries.iter().flat_map(|delivery| &delivery.attempts);
+    let mut times: Vec<i64> = attempts.map(|attempt| attempt.at_ms).filter(|at| *at > settled).collect();
+    times.sort_unstable();
+    Ok(times)
+}
+
+/// At most one attempt in 10 minutes, and one whenever they are over.
+async fn check_probes(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<()> {
+    let within = scene.within(PROBE_INTERVAL * (PROBES as u32 + 1)) + STALE;
+    let times = until("probes are made", within, async || {
+        let times = probe_times(scene, subscription, since).await?;
+        Ok((times.len() >= PROBES).then_some(times))
+    })
+    .await?;
+    let shortest = i64::try_from(PROBE_INTERVAL.as_millis())?;
+    for pair in times.windows(2) {
+        let gap = pair[1] - pair[0];
+        ensure!(gap >= shortest, "a probe after {gap} ms, before its 10 minutes were over: {times:?}");
+    }
+    // Everything that reached the receiver is in the log; what it answered last may not be written yet.
+    let shown = async || -> Result<usize> {
+        let deliveries = scene.deliveries(&format!("url={}", subscription.url_id)).await?;
+        Ok(deliveries.iter().map(|delivery| delivery.attempts.len()).sum())
+    };
+    let seen = scene.receiver().count(&subscription.path);
+    until("all requests are in the log", SOON, async || Ok((shown().await? >= seen).then_some(()))).await?;
+    let counted = shown().await?;
+    ensure!(scene.receiver().count(&subscription.path) >= counted, "more attempts are shown than arrived");
+    Ok(())
+}
+
+async fn parked(scene: &Scene<'_>, subscription: &Subscription) -> Result<Vec<Delivery>> {
+    let mut parked = scene.deliveries(&format!("url={}&state=parked", subscription.url_id)).await?;
+    ensure!(parked.len() >= LATER / 2, "only {} deliveries are parked", parked.len());
+    parked.sort_by_key(|delivery| delivery.due_at_ms);
+    Ok(parked)
+}
+
+async fn all_delivered(
+    scene: &Scene<'_>,
+    subscription: &Subscription,
+    count: usize,
+) -> Result<Vec<Delivery>> {
+    let query = format!("url={}&state=delivered", subscription.url_id);
+    // Those that failed again and again while the URL was disabled may have hours to wait.
+    let within = scene.within(Duration::from_secs(24 * 3600));
+    until("all are delivered", within, async || {
+        let delivered = scene.deliveries(&query).await?;
+        Ok((delivered.len() == count).then_some(delivered))
+    })
+    .await
+}
+
+/// Oldest first, roughly: what was due in the first quarter went, on the whole, before what was due in the last.
+fn check_order(parked: &[Delivery], delivered: &[Delivery]) -> Result<()> {
+    let mut went: Vec<(i64, &str)> =
+        delivered.iter().filter_map(|d| Some((d.delivered_at_ms()?, d.id.as_str()))).collect();
+    went.sort_unstable();
+    let place = |delivery: &Delivery| went.iter().position(|(_, id)| *id == delivery.id);
+    let mean = |part: &[Delivery]| {
+        let places: Vec<usize> = part.iter().filter_map(place).collect();
+        places.iter().sum::<usize>() as f64 / places.len().max(1) as f64
+    };
+    let quarter = parked.len() / 4;
+    let (oldest, newest) = (mean(&parked[..quarter]), mean(&parked[parked.len() - quarter..]));
+    ensure!(oldest < newest, "the oldest went at place {oldest} on average, the newest at {newest}");
+    Ok(())
+}

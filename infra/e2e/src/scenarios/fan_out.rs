@@ -1,0 +1,58 @@
+//! One event for a thousand subscriptions.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::{StreamExt, TryStreamExt};
+use serde_json::{Value, json};
+
+use crate::receiver::Reply;
+use crate::scene::{Scene, Subscription};
+use crate::waiting::{SOON, until};
+
+const SUBSCRIPTIONS: usize = 1_000;
+const AT_ONCE: usize = 8;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let made = (0..SUBSCRIPTIONS).map(async |number| {
+        scene.subscribe_with("one", &format!("{number}"), Reply::Status(200), Value::Null).await
+    });
+    let subscriptions: Vec<Subscription> = futures_util::stream::iter(made)
+        .buffer_unordered(AT_ONCE)
+        .try_collect()
+        .await
+        .context("subscribing")?;
+    let result = one_event(&scene, &subscriptions).await;
+    // In any case: nobody wants a thousand subscriptions left behind.
+    let deleted = subscriptions.iter().map(|subscription| scene.unsubscribe(subscription));
+    let deleted: Result<Vec<()>> =
+        futures_util::stream::iter(deleted).buffer_unordered(AT_ONCE).try_collect().await;
+    result?;
+    deleted.context("deleting")?;
+    let answer = post(&scene, "after").await?;
+    ensure!(answer["deliveries"] == 0, "deleted subscriptions still get events: {answer}");
+    Ok(())
+}
+
+async fn post(scene: &Scene<'_>, id: &str) -> Result<Value> {
+    let event = json!({ "id": scene.id(id), "type": scene.event_type("one"), "data": id });
+    scene.host.post("/v1/events", event.to_string()).await?.expect(202)
+}
+
+async fn one_event(scene: &Scene<'_>, subscriptions: &[Subscription]) -> Result<()> {
+    let answer = post(scene, "event").await?;
+    ensure!(answer["deliveries"] == SUBSCRIPTIONS, "unexpected: {answer}");
+    until("all arrive", SOON * 2, async || {
+        Ok(subscriptions.iter().all(|s| scene.receiver().count(&s.path) > 0).then_some(()))
+    })
+    .await?;
+    let arrivals = subscriptions.iter().flat_map(|s| scene.receiver().arrivals(&s.path));
+    let ids: Vec<String> = arrivals.map(|arrival| arrival.webhook_id().to_owned()).collect();
+    let different: BTreeSet<&String> = ids.iter().collect();
+    ensure!(ids.len() == SUBSCRIPTIONS && different.len() == SUBSCRIPTIONS, "{} arrivals", ids.len());
+    let query = format!("event={}&state=delivered", scene.id("event"));
+    until("all are seen as delivered", SOON, async || {
+        Ok((scene.deliveries(&query).await?.len() == SUBSCRIPTIONS).then_some(()))
+    })
+    .await
+}

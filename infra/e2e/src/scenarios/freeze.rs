@@ -1,0 +1,61 @@
+//! A frozen URL is left alone until somebody enables it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::receiver::Reply;
+use crate::scene::Scene;
+use crate::waiting::{SOON, until};
+
+const EVENTS: usize = 5;
+/// The witness fails this often before anybody looks: 44 minutes of the schedule's time.
+const WITNESS_ATTEMPTS: usize = 6;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let frozen = scene.subscribe("frozen", Reply::Status(200)).await?;
+    scene.subscribe("witness", Reply::Status(500)).await?;
+    let url = scene.steer(&frozen.url_id, "freeze", "maintenance at the receiver").await?;
+    ensure!(url["state"] == "frozen" && url["reason"] == "maintenance at the receiver", "unexpected: {url}");
+    scene.steer(&frozen.url_id, "freeze", "again").await?;
+    let refused = scene.host.post(&format!("/v1/urls/{}/disable", frozen.url_id), "").await?;
+    ensure!(refused.status == 409, "disabling a frozen URL: {refused:?}");
+
+    let ids = scene.post_many("frozen", EVENTS).await?;
+    let witness = scene.post("witness").await?;
+    for id in &ids {
+        scene
+            .delivery_when("the delivery is parked", id, SOON, |d| d.is("parked") && d.attempts.is_empty())
+            .await?;
+    }
+    let stretch = scene.within(Duration::from_secs(3600));
+    scene
+        .delivery_when("the witness fails", &witness, stretch, |d| d.attempts.len() >= WITNESS_ATTEMPTS)
+        .await?;
+    ensure!(scene.receiver().count(&frozen.path) == 0, "a frozen URL was attempted");
+    let url = scene.url(&frozen.url_id).await?;
+    ensure!(url["parked"] == EVENTS && url["state"] == "frozen", "unexpected: {url}");
+
+    let enabled = scene.steer(&frozen.url_id, "enable", "the receiver is back").await?;
+    ensure!(enabled["released"] == EVENTS && enabled["expired"] == 0, "unexpected: {enabled}");
+    let again = scene.steer(&frozen.url_id, "enable", "to be sure").await?;
+    ensure!(again["state"] == "enabled", "unexpected: {again}");
+    until("all are delivered", SOON, async || {
+        let query = format!("url={}&state=delivered", frozen.url_id);
+        Ok((scene.deliveries(&query).await?.len() == EVENTS).then_some(()))
+    })
+    .await?;
+    check_history(&scene.url(&frozen.url_id).await?)
+}
+
+fn check_history(url: &Value) -> Result<()> {
+    let history = url["history"].as_array().context("a URL without a history")?;
+    for (from, to, why) in
+        [("enabled", "frozen", "maintenance at the receiver"), ("frozen", "enabled", "the receiver is back")]
+    {
+        let found = history.iter().any(|e| e["from"] == from && e["to"] == to && e["why"] == json!(why));
+        ensure!(found, "no change to {to} because of {why:?} in {history:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! A given id makes a post repeatable.
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::receiver::Reply;
+use crate::scene::Scene;
+use crate::views::items;
+use crate::waiting::SOON;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let subscription = scene.subscribe("one", Reply::Status(200)).await?;
+    let event =
+        |id: &str, data: i32| json!({ "id": scene.id(id), "type": scene.event_type("one"), "data": data });
+    let post = async |body: Value| scene.host.post("/v1/events", body.to_string()).await;
+
+    let first = post(event("a", 1)).await?.expect(202)?;
+    ensure!(first["duplicate"] == false && first["deliveries"] == 1, "unexpected: {first}");
+    let repeat = post(event("a", 1)).await?.expect(202)?;
+    ensure!(
+        repeat == json!({ "id": scene.id("a"), "deliveries": 1, "duplicate": true }),
+        "unexpected: {repeat}"
+    );
+    let other = post(event("a", 2)).await?;
+    ensure!(other.status == 409 && other.content_type == "application/problem+json", "unexpected: {other:?}");
+    ensure!(other.text.contains("id"), "the field is not named: {other:?}");
+
+    let mixed = post(json!([event("b", 1), event("a", 1), event("c", 1)])).await?.expect(202)?;
+    let flags: Vec<&Value> = items(&mixed)?.iter().map(|item| &item["duplicate"]).collect();
+    ensure!(flags == [&json!(false), &json!(true), &json!(false)], "unexpected: {mixed}");
+    let refused = post(json!([event("d", 1), event("a", 3)])).await?;
+    ensure!(refused.status == 409 && refused.text.contains("[1]"), "unexpected: {refused:?}");
+
+    // At the same time too, one of them wins and the others are told so.
+    let many = (0..8).map(|_| post(event("e", 1)));
+    let mut winners = 0;
+    for answer in futures_util::future::join_all(many).await {
+        winners += usize::from(answer?.expect(202)?["duplicate"] == false);
+    }
+    ensure!(winners == 1, "{winners} posts of one id were taken for the first");
+
+    // Order is not promised, so what must not arrive is looked for after the last of those that must.
+    scene.arrivals(&subscription.path, 4, SOON).await?;
+    for id in ["a", "b", "c", "e"] {
+        scene.delivery_when("it is delivered", &scene.id(id), SOON, |d| d.is("delivered")).await?;
+    }
+    let arrived = scene.receiver().count(&subscription.path);
+    ensure!(arrived == 4, "{arrived} arrivals of four events");
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! A URL that never answers, with many events, does not delay another one.
+
+use anyhow::Result;
+
+use super::neighbour::Neighbour;
+use crate::receiver::Reply;
+use crate::scene::Scene;
+use crate::waiting::SOON;
+
+const EVENTS: usize = 200;
+const CHECKS: usize = 20;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let mut neighbour = Neighbour::new(&scene).await?;
+    let hanging = scene.subscribe("hanging", Reply::Hang).await?;
+    scene.post_many("hanging", EVENTS).await?;
+    // From here on there are attempts that hang.
+    scene.arrivals(&hanging.path, 1, SOON).await?;
+    for _ in 0..CHECKS {
+        neighbour.check(&scene).await?;
+    }
+    // The host has better to do than to wait for the rest of them.
+    scene.unsubscribe(&hanging).await
+}

@@ -1,0 +1,192 @@
+//! One scenario's own corner of the host: its event types, its paths, and the calls that most scenarios make.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::host::Host;
+use crate::receiver::{Arrival, Receiver, Reply};
+use crate::views::{Delivery, items, text};
+use crate::waiting::{SOON, until};
+
+pub struct Scene<'a> {
+    pub host: &'a Host,
+    pub name: &'static str,
+}
+
+/// A subscription that a scenario made.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    pub id: String,
+    pub url_id: String,
+    pub secret: String,
+    /// The path at the receiver.
+    pub path: String,
+}
+
+impl<'a> Scene<'a> {
+    #[must_use]
+    pub fn new(host: &'a Host, name: &'static str) -> Scene<'a> {
+        Scene { host, name }
+    }
+
+    #[must_use]
+    pub fn receiver(&self) -> &Receiver {
+        &self.host.receiver
+    }
+
+    /// An event type that nothing else uses.
+    #[must_use]
+    pub fn event_type(&self, part: &str) -> String {
+        format!("e2e.{}.{}.{part}", self.host.run, self.name)
+    }
+
+    /// A path at the receiver that nothing else uses.
+    #[must_use]
+    pub fn path(&self, part: &str) -> String {
+        format!("/{}/{}/{part}", self.host.run, self.name)
+    }
+
+    /// An event id that nothing else uses.
+    #[must_use]
+    pub fn id(&self, part: &str) -> String {
+        format!("{}-{}-{part}", self.host.run, self.name)
+    }
+
+    /// Real time for so much of the schedule's time to pass, and for the host to act on it.
+    #[must_use]
+    pub fn within(&self, schedule: Duration) -> Duration {
+        self.host.real(schedule) + SOON
+    }
+
+    /// Subscribes the path `part` to the type `part`, and switches what the path answers.
+    pub async fn subscribe(&self, part: &str, reply: Reply) -> Result<Subscription> {
+        self.subscribe_with(part, part, reply, json!({})).await
+    }
+
+    /// With more fields, and with a path that is not named as the type is.
+    pub async fn subscribe_with(
+        &self,
+        event: &str,
+        part: &str,
+        reply: Reply,
+        more: Value,
+    ) -> Result<Subscription> {
+        let path = self.path(part);
+        self.receiver().switch(&path, reply);
+        let mut body = json!({ "url": self.receiver().url(&path), "event_types": [self.event_type(event)] });
+        if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
+            body.extend(more.clone());
+        }
+        let made = until("the host takes the subscription", SOON, async || {
+            let answer = self.host.post("/v1/subscriptions", body.to_string()).await?;
+            // Many scenarios subscribe at the same time, and the host may ask us to come again.
+            if answer.status == 503 { Ok(None) } else { answer.expect(201).map(Some) }
+        })
+        .await?;
+        Ok(Subscription {
+            id: text(&made, "id")?.to_owned(),
+            url_id: text(&made, "url_id")?.to_owned(),
+            secret: text(&made, "secret")?.to_owned(),
+            path,
+        })
+    }
+
+    /// Posts one event of the type `part`, and answers its id.
+    pub async fn post(&self, part: &str) -> Result<String> {
+        Ok(self.post_many(part, 1).await?.remove(0))
+    }
+
+    /// Posts so many events of the type `part`, at most 100 together, and answers their ids in order.
+    pub async fn post_many(&self, part: &str, count: usize) -> Result<Vec<String>> {
+        let mut ids = Vec::with_capacity(count);
+        while ids.len() < count {
+            let event_type = self.event_type(part);
+            let events: Vec<Value> = (ids.len()..count)
+                .take(100)
+                .map(|number| json!({ "type": event_type, "data": { "number": number } }))
+                .collect();
+            let answer = self.host.post("/v1/events", Value::from(events).to_string()).await?.expect(202)?;
+            for item in items(&answer)? {
+                ids.push(text(item, "id")?.to_owned());
+            }
+        }
+        Ok(ids)
+    }
+
+    pub async fn delivery(&self, id: &str) -> Result<Delivery> {
+        Delivery::of(&self.host.get(&format!("/v1/deliveries/{id}")).await?.expect(200)?)
+    }
+
+    /// Everything that a list shows, page by page.
+    pub async fn list(&self, path: &str, query: &str, limit: usize) -> Result<Vec<Value>> {
+        let mut found = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let page = self.host.get(&format!("{path}?limit={limit}{query}{cursor}")).await?.expect(200)?;
+            let items = items(&page)?;
+            ensure!(items.len() <= limit, "{path}{query}: {} items on a page of {limit}", items.len());
+            found.extend(items.iter().cloned());
+            match page["next"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(found),
+            }
+        }
+    }
+
+    pub async fn deliveries(&self, query: &str) -> Result<Vec<Delivery>> {
+        self.list("/v1/deliveries", &format!("&{query}"), 100).await?.iter().map(Delivery::of).collect()
+    }
+
+    /// The one delivery of an event, once it can be seen and `wanted` says yes to it.
+    pub async fn delivery_when(
+        &self,
+        what: &str,
+        event_id: &str,
+        within: Duration,
+        wanted: impl Fn(&Delivery) -> bool,
+    ) -> Result<Delivery> {
+        until(what, within, async || {
+            let found = self.deliveries(&format!("event={event_id}")).await?;
+            Ok(found.into_iter().find(|delivery| wanted(delivery)))
+        })
+        .await
+        .with_context(|| format!("event {event_id}"))
+    }
+
+    /// What arrived at a path, once there is so much.
+    pub async fn arrivals(&self, path: &str, count: usize, within: Duration) -> Result<Vec<Arrival>> {
+        let what = format!("{count} arrivals at {path}");
+        let found = until(&what, within, async || {
+            Ok((self.receiver().count(path) >= count).then(|| self.receiver().arrivals(path)))
+        });
+        found.await.with_context(|| format!("{} arrived", self.receiver().count(path)))
+    }
+
+    pub async fn url(&self, id: &str) -> Result<Value> {
+        self.host.get(&format!("/v1/urls/{id}")).await?.expect(200)
+    }
+
+    pub async fn url_when(&self, id: &str, state: &str, within: Duration) -> Result<Value> {
+        until(&format!("{id} is {state}"), within, async || {
+            let url = self.url(id).await?;
+            Ok((url["state"] == state).then_some(url))
+        })
+        .await
+    }
+
+    /// enable, freeze or disable.
+    pub async fn steer(&self, url_id: &str, action: &str, reason: &str) -> Result<Value> {
+        let body = json!({ "reason": reason }).to_string();
+        self.host.post(&format!("/v1/urls/{url_id}/{action}"), body).await?.expect(200)
+    }
+
+    pub async fn unsubscribe(&self, subscription: &Subscription) -> Result<()> {
+        until("the host deletes the subscription", SOON, async || {
+            let answer = self.host.delete(&format!("/v1/subscriptions/{}", subscription.id)).await?;
+            if answer.status == 503 { Ok(None) } else { answer.expect(204).map(|_| Some(())) }
+        })
+        .await
+    }
+}

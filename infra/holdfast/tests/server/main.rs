@@ -1,0 +1,14 @@
+//! The whole server as a process: started, driven over HTTP, stopped, killed and started again.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod bound;
+mod clock;
+mod freeze;
+mod greeting;
+mod kill;
+mod kill_replays;
+mod process;
+mod refusals;
+mod suite;
+mod terminate;

@@ -1,0 +1,48 @@
+use std::time::Duration;
+
+use holdfast_e2e::scene::Scene;
+use holdfast_e2e::waiting::SOON;
+use holdfast_e2e::{Receiver, Reply};
+
+use crate::process::Server;
+
+const HTTP_TIMEOUT: Duration = Duration::from_secs(4);
+const FLAGS: [&str; 2] = ["--http-timeout-ms", "4000"];
+/// Beyond the timeout: for closing the store.
+const CLOSING: Duration = Duration::from_secs(1);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_in_flight_is_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let mut server = Server::start(folder.path(), 1, &FLAGS);
+    let host = server.host(&receiver);
+    let scene = Scene::new(&host, "slow");
+    let slow = scene.subscribe("slow", Reply::Slow(Duration::from_secs(1))).await.unwrap();
+    let id = scene.post("slow").await.unwrap();
+    scene.arrivals(&slow.path, 1, SOON).await.unwrap();
+    server.terminate();
+    let status = server.process.exit(HTTP_TIMEOUT + CLOSING).await;
+    assert!(status.success(), "{status}: {}", server.process.stderr());
+
+    let server = Server::start(folder.path(), 1, &FLAGS);
+    let host = server.host(&receiver);
+    let scene = Scene::new(&host, "slow");
+    let shown = scene.delivery_when("it is delivered", &id, SOON, |d| d.is("delivered")).await.unwrap();
+    assert_eq!((shown.attempts.len(), receiver.count(&slow.path)), (1, 1), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_hangs_does_not_hold_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let mut server = Server::start(folder.path(), 1, &FLAGS);
+    let host = server.host(&receiver);
+    let scene = Scene::new(&host, "hanging");
+    let hanging = scene.subscribe("hanging", Reply::Hang).await.unwrap();
+    scene.post("hanging").await.unwrap();
+    scene.arrivals(&hanging.path, 1, SOON).await.unwrap();
+    server.terminate();
+    let status = server.process.exit(HTTP_TIMEOUT + CLOSING).await;
+    assert!(status.success(), "{status}: {}", server.process.stderr());
+}
