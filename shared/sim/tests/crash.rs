@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use holdfast_core::ports::Clock;
+use holdfast_core::messages::Message;
+use holdfast_core::ports::{Clock, Delay, Outgoing, Queue, QueueName};
 use holdfast_core::records::{DeliveryState, Reason};
 use holdfast_core::rules::health::{Manual, UrlState};
 use holdfast_sim::block_on;
@@ -194,5 +195,28 @@ fn hosts_side_by_side_keep_the_promises() {
 fn hosts_that_die_side_by_side_keep_the_promises() {
     for seed in 1_000..1_060 {
         side_by_side(seed, true);
+    }
+}
+
+#[test]
+fn one_probe_over_all_hosts() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, None);
+        let subscription = world.subscribe(URL);
+        world.receiver.answer(URL, 500);
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false)).unwrap();
+        for n in 0..6 {
+            world.post(&format!("event {n}"));
+        }
+        while world.work() {}
+        for round in 1..=3 {
+            world.clock.advance(Duration::from_secs(601));
+            let message = Message::Probe { tenant: world.tenant.clone(), url_id: subscription.url_id.clone() };
+            let tickets = vec![Outgoing { message, delay: Delay::NONE }; 5];
+            block_on(world.queue.send(QueueName::Retry, tickets)).unwrap();
+            while world.work_side_by_side(|_| {}) {}
+            assert_eq!(world.receiver.seen().len(), round, "seed {seed}");
+        }
+        world.check();
     }
 }
