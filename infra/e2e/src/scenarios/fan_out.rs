@@ -12,6 +12,9 @@ use crate::waiting::{SOON, until};
 
 const SUBSCRIPTIONS: usize = 1_000;
 const AT_ONCE: usize = 8;
+/// A host waits five minutes of its schedule before it takes up a fan-out that nobody seems to work at. Faster than this they
+/// are a few seconds or less of real time, and a step may be repeated, as after a crash.
+const FASTEST_WITHOUT_REPEATS: u32 = 60;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let made = (0..SUBSCRIPTIONS).map(async |number| {
@@ -49,7 +52,9 @@ async fn one_event(scene: &Scene<'_>, subscriptions: &[Subscription]) -> Result<
     let arrivals = subscriptions.iter().flat_map(|s| scene.receiver().arrivals(&s.path));
     let ids: Vec<String> = arrivals.map(|arrival| arrival.webhook_id().to_owned()).collect();
     let different: BTreeSet<&String> = ids.iter().collect();
-    ensure!(ids.len() == SUBSCRIPTIONS && different.len() == SUBSCRIPTIONS, "{} arrivals", ids.len());
+    ensure!(different.len() == SUBSCRIPTIONS, "{} deliveries arrived", different.len());
+    let most = if scene.host.speed > FASTEST_WITHOUT_REPEATS { SUBSCRIPTIONS * 2 } else { SUBSCRIPTIONS };
+    ensure!(ids.len() <= most, "{} arrivals of {SUBSCRIPTIONS} deliveries", ids.len());
     let query = format!("event={}&state=delivered", scene.id("event"));
     until("all are seen as delivered", SOON, async || {
         Ok((scene.deliveries(&query).await?.len() == SUBSCRIPTIONS).then_some(()))

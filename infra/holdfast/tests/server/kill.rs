@@ -64,6 +64,7 @@ async fn run(seed: u64) -> Result<()> {
         accepted.extend(posted.into_iter().flatten());
     }
     ensure!(accepted.len() > ROUNDS, "only {} events were accepted: nothing is shown", accepted.len());
+    println!("{} events were accepted over {ROUNDS} kills", accepted.len());
     let server = Server::start(folder.path(), SPEED, &FLAGS);
     prove(&server.host(&receiver), &subscriptions, &accepted).await.with_context(|| server.process.stderr())
 }

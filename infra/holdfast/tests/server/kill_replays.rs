@@ -51,6 +51,7 @@ async fn run(seed: u64) -> Result<()> {
             replayed.insert(id);
         }
     }
+    println!("{} replays were accepted over {ROUNDS} kills", replayed.len());
     let server = Server::start(folder.path(), SLOW, &FLAGS);
     let host = server.host(&receiver);
     for id in left {

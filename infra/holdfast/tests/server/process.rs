@@ -56,7 +56,7 @@ impl Process {
     }
 
     /// The next line on standard output.
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         self.stdout.recv_timeout(START).unwrap_or_else(|_| panic!("no greeting; it says: {}", self.stderr()))
     }
 
@@ -79,8 +79,6 @@ pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) base: String,
     pub(crate) key: String,
-    /// All lines of the greeting.
-    pub(crate) greeting: Vec<String>,
     speed: u32,
 }
 
@@ -91,11 +89,10 @@ impl Server {
         let mut args = vec!["dev", "--listen", "127.0.0.1:0", "--data", data, "--speed", &speed_text];
         args.extend(more);
         let process = Process::spawn(&args);
-        let greeting: Vec<String> = (0..11).map(|_| process.line()).collect();
-        let base =
-            greeting[0].split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
-        let key = greeting[1].strip_prefix("Key: ").expect("a key").to_owned();
-        Server { process, base, key, greeting, speed }
+        let (first, second) = (process.line(), process.line());
+        let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
+        let key = second.strip_prefix("Key: ").expect("a key").to_owned();
+        Server { process, base, key, speed }
     }
 
     /// A client of this server, with the receiver that outlives it.

@@ -127,7 +127,7 @@ impl Engine {
         let mut seen = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
             let Some(id) = &event.id else {
-                let id = new_event_id(self.random());
+                let id = new_event_id(self.ports.clock.now(), self.random());
                 seen.push(self.incoming(tenant, event, id, None, None, subscriptions));
                 continue;
             };
