@@ -42,13 +42,13 @@ struct DevArgs {
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     function_timeout_ms: u64,
     /// How many first attempts are made at the same time.
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(long, value_name = "N", default_value_t = 1_024)]
     first_concurrency: usize,
     /// How many retries are made at the same time.
     #[arg(long, value_name = "N", default_value_t = 256)]
     retry_concurrency: usize,
     /// How many attempts at one URL are made at the same time, of first attempts and of retries each.
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 128)]
     url_concurrency: usize,
     /// How many days delivered and dead deliveries are kept.
     #[arg(long, value_name = "DAYS", default_value_t = 14)]

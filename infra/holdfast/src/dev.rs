@@ -71,7 +71,12 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 }
 
 fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
-    let egress = EgressConfig { timeout: settings.engine.http_timeout, ..EgressConfig::default() };
+    let egress = EgressConfig {
+        timeout: settings.engine.http_timeout,
+        // As many as may be in use at a time, by both pumps: fewer would be closed and opened all the time.
+        pool_max_idle_per_host: settings.url_concurrency * 2,
+        ..EgressConfig::default()
+    };
     let ports = Ports {
         store: Arc::clone(&embedded.store) as _,
         queue: Arc::clone(&embedded.queue) as _,

@@ -15,6 +15,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+/// What one thread allocates another one frees here, all the time: the system's allocator makes them wait for each other.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let settings = match cli.into_settings() {

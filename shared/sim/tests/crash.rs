@@ -204,14 +204,16 @@ fn one_probe_over_all_hosts() {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
         world.receiver.answer(URL, 500);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false))
+            .unwrap();
         for n in 0..6 {
             world.post(&format!("event {n}"));
         }
         while world.work() {}
         for round in 1..=3 {
             world.clock.advance(Duration::from_secs(601));
-            let message = Message::Probe { tenant: world.tenant.clone(), url_id: subscription.url_id.clone() };
+            let message =
+                Message::Probe { tenant: world.tenant.clone(), url_id: subscription.url_id.clone() };
             let tickets = vec![Outgoing { message, delay: Delay::NONE }; 5];
             block_on(world.queue.send(QueueName::Retry, tickets)).unwrap();
             while world.work_side_by_side(|_| {}) {}

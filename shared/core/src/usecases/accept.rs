@@ -301,7 +301,7 @@ impl Engine {
                 after: None,
                 started: new.again,
             },
-            look_at: self.ports.clock.now() + JOB_GRACE,
+            look_at: self.next_look_at_job(),
             looks: 0,
         };
         match self.ports.store.write(vec![Write::put(Record::Job(job), Expect::Absent)]).await {

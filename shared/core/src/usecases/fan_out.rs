@@ -1,6 +1,6 @@
 //! One event to many subscriptions, in steps that can be repeated.
 
-use super::accept::first_attempt;
+use super::accept::{JOB_GRACE, first_attempt};
 use super::subscriptions::matching;
 use super::{Engine, Unavailable};
 use crate::ids::{EventKey, SubscriptionId};
@@ -97,7 +97,7 @@ impl Engine {
         state: Job,
         version: &mut u64,
     ) -> Result<bool, Unavailable> {
-        let look_at = self.ports.clock.now() + super::accept::JOB_GRACE;
+        let look_at = self.next_look_at_job();
         let record = Record::Job(JobRecord { job: state, look_at, looks: 0, ..job.clone() });
         match self.ports.store.write(vec![Write::put(record, Expect::Version(*version))]).await {
             Ok(()) => {
@@ -107,6 +107,12 @@ impl Engine {
             Err(WriteError::Conflict(_)) => Ok(false),
             Err(WriteError::Store(e)) => Err(e.into()),
         }
+    }
+
+    /// Not before whoever works on it must have ended: the schedule's clock may run faster than that.
+    pub(super) fn next_look_at_job(&self) -> Timestamp {
+        let working = self.ports.clock.stretch(self.settings.function_timeout);
+        self.ports.clock.now() + JOB_GRACE.max(working)
     }
 
     pub(super) async fn end_job(&self, job: &JobRecord) -> Result<(), Unavailable> {

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::accept::JOB_GRACE;
 use super::subscribe::MOST_MEETINGS;
 use super::{Engine, Unavailable};
 use crate::ids::{JobId, SubscriptionId, Tenant};
@@ -74,15 +73,15 @@ impl Engine {
     }
 
     fn unsubscribe_job(&self, tenant: &Tenant, id: &SubscriptionId) -> JobRecord {
-        let now = self.ports.clock.both();
+        let now_real = self.ports.clock.now_real();
         let unsubscribe =
-            Unsubscribe { subscription_id: id.clone(), after: None, pass: 1, not_before_real: now.real };
+            Unsubscribe { subscription_id: id.clone(), after: None, pass: 1, not_before_real: now_real };
         JobRecord {
             v: VERSION,
             tenant: tenant.clone(),
             id: JobId::derived(&["unsubscribe", tenant.as_str(), id.as_str()]),
             job: unsubscribe.job(),
-            look_at: now.schedule + JOB_GRACE,
+            look_at: self.next_look_at_job(),
             looks: 0,
         }
     }
