@@ -173,7 +173,7 @@ fn side_by_side(seed: u64, deaths: bool) {
         // A frozen URL cannot be disabled; everything else is allowed at any time.
         assert!(!refused || dice % 40 == 0);
     });
-    steered(&world, Manual::Enable).unwrap();
+    steered(&world, Manual::Enable).expect("an enable is always allowed");
     let until = world.clock.now() + THREE_DAYS;
     world.run_side_by_side(until, |_, _| {});
     world.check();
