@@ -154,11 +154,24 @@ impl DeliveryRecord {
         self.state.is_live() && now > self.expires_at
     }
 
+    /// Whether somebody is making an attempt right now.
+    #[must_use]
+    pub fn is_leased(&self, now_real: Timestamp) -> bool {
+        self.lease.is_some_and(|lease| lease.until_real > now_real)
+    }
+
+    /// Gives back a lease under which nothing was attempted.
+    pub fn unclaim(&mut self) {
+        let taken_before = self.lease.map_or(0, |lease| lease.takes.saturating_sub(1));
+        self.lease = (taken_before > 0).then_some(Lease { until_real: Timestamp::ZERO, takes: taken_before });
+    }
+
     /// Takes the lease on the next attempt. The caller has checked that it may.
     pub fn claim(&mut self, now: Timestamp, now_real: Timestamp, function_timeout: Duration) {
         let takes = self.lease.map_or(0, |lease| lease.takes) + 1;
         self.state = DeliveryState::Waiting;
         self.lease = Some(Lease { until_real: now_real + function_timeout, takes });
+        self.remove_at = None;
         self.looked_after(now + TICKET_GRACE);
     }
 

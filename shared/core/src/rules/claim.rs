@@ -41,7 +41,15 @@ pub fn on_ticket(
         return OnTicket::End;
     }
     if (epoch, n) != (record.epoch, record.next_attempt) {
-        return if redelivered { OnTicket::ResendCurrent } else { OnTicket::End };
+        return match record.state {
+            _ if !redelivered => OnTicket::End,
+            DeliveryState::Parked => OnTicket::LookAtUrl,
+            _ => OnTicket::ResendCurrent,
+        };
+    }
+    // An attempt that is under way is waited for, even past the end: it may succeed.
+    if let Some(lease) = record.lease.filter(|lease| lease.until_real > now_real) {
+        return OnTicket::WaitForLease(lease.until_real.since(now_real));
     }
     if record.is_expired(now) {
         return OnTicket::Expire;
@@ -53,9 +61,6 @@ pub fn on_ticket(
         return OnTicket::WaitUntilDue;
     }
     match record.lease {
-        Some(lease) if lease.until_real > now_real => {
-            OnTicket::WaitForLease(lease.until_real.since(now_real))
-        }
         Some(lease) if lease.takes >= MOST_TAKES => OnTicket::CountAsInterrupted,
         _ => OnTicket::Claim,
     }

@@ -84,6 +84,27 @@ fn an_untouched_delivery_is_shown_as_expired() {
     assert_eq!(ask(&record, after), OnTicket::Expire);
 }
 
+#[test]
+fn an_attempt_that_is_under_way_is_not_expired() {
+    let mut record = record();
+    let end = record.expires_at;
+    record.claim(end, end, TIMEOUT);
+    assert_eq!(ask(&record, end + Duration::from_secs(1)), OnTicket::WaitForLease(Duration::from_secs(29)));
+    assert_eq!(ask(&record, end + TIMEOUT), OnTicket::Expire);
+}
+
+#[test]
+fn a_lease_that_is_given_back_was_never_taken() {
+    let mut record = record();
+    record.claim(START, START, TIMEOUT);
+    record.unclaim();
+    assert_eq!(record.lease, None);
+    record.claim(START, START, TIMEOUT);
+    record.claim(START, START, TIMEOUT);
+    record.unclaim();
+    assert_eq!(ask(&record, START), OnTicket::Claim);
+}
+
 proptest! {
     /// Tickets come at any time, duplicated; functions die at any time: never early, at most 12 counted attempts.
     #[test]

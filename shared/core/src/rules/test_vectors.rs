@@ -11,7 +11,8 @@ pub(crate) fn read<T: DeserializeOwned>(file: &str) -> T {
     let folder = std::env::var("HOLDFAST_VECTORS").unwrap_or_else(|_| own.to_owned());
     let folder = PathBuf::from(folder);
     assert!(folder.is_dir(), "{} is not a folder", folder.display());
-    let path = Some(folder.join(file)).filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(own).join(file));
+    let path =
+        Some(folder.join(file)).filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(own).join(file));
     let text =
         std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("cannot read {}: {e}", path.display()));
     serde_json::from_str(&text)

@@ -9,11 +9,12 @@ use futures_util::future::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::fan_out::{wanted_key, wanted_list};
 use super::subscriptions::{SubscriptionList, matching};
 use super::{Engine, MOST_CONFLICTS, Unavailable};
-use crate::ids::{DeliveryKey, EventKey, JobId, Tenant, fingerprint, new_event_id};
+use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint, new_event_id};
 use crate::messages::{FirstAttempt, Message};
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, Subscription, VERSION};
 use crate::time::Timestamp;
 
@@ -167,7 +168,11 @@ impl Engine {
         subscriptions: &SubscriptionList,
     ) -> Result<Seen, AcceptError> {
         let now = self.ports.clock.both();
-        let remembered = earlier.as_ref().filter(|(r, _)| now.schedule.since(r.accepted_at) < ID_REMEMBERED);
+        let remembered = earlier.as_ref().filter(|(r, _)| {
+            let being_accepted =
+                matches!(r.phase, IdPhase::Pending { lease_until_real } if lease_until_real > now.real);
+            being_accepted || now.schedule.since(r.accepted_at) < ID_REMEMBERED
+        });
         let Some((record, version)) = remembered else {
             let expect = earlier.as_ref().map_or(Expect::Absent, |(_, version)| Expect::Version(*version));
             return Ok(self.incoming(tenant, event, id.to_owned(), Some(expect), None, subscriptions));
@@ -237,11 +242,7 @@ impl Engine {
         if leases.is_empty() {
             return Ok(true);
         }
-        match self.ports.store.write(leases).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        self.try_write(leases).await
     }
 
     async fn queue_deliveries(&self, seen: &[Seen]) -> Result<(), Unavailable> {
@@ -260,7 +261,12 @@ impl Engine {
                 messages.push(self.start_fan_out(new).await?);
             } else {
                 messages.extend(new.wanted_by.iter().map(|s| Outgoing {
-                    message: first_attempt(&new.record, s, Some(new.body.clone()), new.again),
+                    message: first_attempt(
+                        &new.record,
+                        (&s.id, &s.url_id),
+                        Some(new.body.clone()),
+                        new.again,
+                    ),
                     delay: Delay::NONE,
                 }));
             }
@@ -288,6 +294,10 @@ impl Engine {
         let EventRecord { tenant, event_key, .. } = &new.record;
         let body_key = BodyKey { tenant: tenant.clone(), event_key: event_key.clone() };
         self.ports.store.put_body(&body_key, new.body.clone(), self.body_remove_at()).await?;
+        self.ports
+            .store
+            .put_body(&wanted_key(&body_key), wanted_list(&new.wanted_by), self.body_remove_at())
+            .await?;
         let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
         let job = JobRecord {
             v: VERSION,
@@ -304,18 +314,15 @@ impl Engine {
             look_at: self.next_look_at_job(),
             looks: 0,
         };
-        match self.ports.store.write(vec![Write::put(Record::Job(job), Expect::Absent)]).await {
-            // It was started before and goes on from where it is.
-            Ok(()) | Err(WriteError::Conflict(_)) => {}
-            Err(WriteError::Store(e)) => return Err(e.into()),
-        }
+        // If it is there already, it was started before and goes on from where it is.
+        self.try_write(vec![Write::put(Record::Job(job), Expect::Absent)]).await?;
         Ok(Outgoing { message: Message::Job { tenant: tenant.clone(), id }, delay: Delay::NONE })
     }
 }
 
 pub(super) fn first_attempt(
     event: &EventRecord,
-    subscription: &Subscription,
+    (subscription_id, url_id): (&SubscriptionId, &UrlId),
     body: Option<Bytes>,
     again: bool,
 ) -> Message {
@@ -323,12 +330,12 @@ pub(super) fn first_attempt(
         key: DeliveryKey {
             tenant: event.tenant.clone(),
             event_key: event.event_key.clone(),
-            subscription_id: subscription.id.clone(),
+            subscription_id: subscription_id.clone(),
         },
         event_id: event.id.clone(),
         event_type: event.event_type.clone(),
         accepted_at: event.accepted_at,
-        url_id: subscription.url_id.clone(),
+        url_id: url_id.clone(),
         body,
         again,
     })

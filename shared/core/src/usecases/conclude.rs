@@ -9,9 +9,9 @@ use super::enqueue::{release_ticket, ticket_for};
 use super::surroundings::{Prospect, Surroundings};
 use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, Tenant, UrlId};
-use crate::ports::{BodyKey, Expect, Outgoing, Write, WriteError};
+use crate::ports::{BodyKey, Expect, Outgoing, Write};
 use crate::records::{
-    Attempt, DeliveryRecord, DeliveryState, LoggedDelivery, ParkedPointer, Record, VERSION,
+    Attempt, DeliveryRecord, DeliveryState, LoggedDelivery, ParkedPointer, Reason, Record, VERSION,
 };
 use crate::rules::health::{Outcome, UrlState};
 
@@ -51,21 +51,30 @@ impl Engine {
     }
 
     /// Reads health again if it was read too long ago.
-    async fn attempt_freshly(&self, ready: Ready, fresh: bool) -> Result<Attempted, Unavailable> {
-        if fresh {
-            return Ok(self.attempt(ready).await);
-        }
-        let around = self.look_around(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
-        match around.prospect(ready.key()) {
-            Prospect::Attempt { generation, subscription } => {
-                let subscription = subscription.clone();
-                Ok(self.attempt(Ready { generation, subscription, ..ready }).await)
+    async fn attempt_freshly(&self, mut ready: Ready, mut fresh: bool) -> Result<Attempted, Unavailable> {
+        for _ in 0..MOST_CONFLICTS {
+            if fresh {
+                return Ok(self.attempt(ready).await);
             }
-            // The message comes again and finds things as they are now.
-            _ => {
-                Err(Unavailable("the URL or its subscription changed before the attempt started".to_owned()))
-            }
+            let around = self.look_around(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
+            let Prospect::Attempt { generation, subscription } = around.prospect(ready.key()) else { break };
+            let subscription = subscription.clone();
+            fresh = around.is_fresh(self.ports.clock.now_real());
+            ready = Ready { generation, subscription, ..ready };
         }
+        self.give_back(ready).await?;
+        // The message comes again and finds things as they are now.
+        Err(Unavailable("the URL or its subscription changed before the attempt started".to_owned()))
+    }
+
+    /// Nothing was attempted, so nothing was taken.
+    async fn give_back(&self, ready: Ready) -> Result<(), Unavailable> {
+        if let Some((claimed, version)) = ready.claimed {
+            let mut free = claimed.clone();
+            free.unclaim();
+            self.put_delivery(&claimed, version, free).await?;
+        }
+        Ok(())
     }
 
     /// One write per URL. A write that fails is dropped: it never sends a message back. Answers the release tickets of URLs
@@ -181,7 +190,8 @@ impl Engine {
         if one.succeeded() {
             record.succeed(one.ended_at, self.settings.keep);
         } else {
-            let asked = one.result.answer.asked_to_wait().map(|wait| one.result.took + wait);
+            let asked =
+                one.result.answer.asked_to_wait().map(|wait| one.ended_at.since(one.started_at) + wait);
             let now = self.ports.clock.now();
             record.fail(&self.settings.schedule, one.started_at, asked, now, self.settings.keep);
         }
@@ -207,18 +217,16 @@ impl Engine {
             self.apply(one, &mut record);
             let ticket = ticket_for(&record, self.ports.clock.now());
             writes.push(Write::put(Record::Delivery(record), Expect::Version(version)));
-            match self.ports.store.write(writes).await {
-                Ok(()) => return Ok(ticket),
-                Err(WriteError::Conflict(_)) => {}
-                Err(WriteError::Store(e)) => return Err(e.into()),
+            if self.try_write(writes).await? {
+                return Ok(ticket);
             }
             let Some((fresh, fresh_version)) = self.get_delivery(one.ready.key()).await? else {
                 return Ok(None);
             };
             // A success is a success, even when the next attempt has been prepared already.
-            let concerns = fresh.state.is_live()
-                && fresh.epoch == number.0
-                && (one.succeeded() || fresh.next_attempt == number.1);
+            let goes_on = fresh.state.is_live() && (one.succeeded() || fresh.next_attempt == number.1);
+            let came_late = fresh.reason == Some(Reason::Expired) && one.succeeded();
+            let concerns = fresh.epoch == number.0 && (goes_on || came_late);
             if !concerns {
                 self.ports.store.put_each(vec![attempt]).await?;
                 return Ok(None);
@@ -232,7 +240,7 @@ impl Engine {
         &self,
         key: &DeliveryKey,
     ) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
-        let found = self.ports.store.get(&[DeliveryRecord::key(key)]).await?.into_iter().next().flatten();
+        let found = self.get_one(DeliveryRecord::key(key)).await?;
         Ok(found.and_then(|v| match v.record {
             Record::Delivery(record) => Some((record, v.version)),
             _ => None,

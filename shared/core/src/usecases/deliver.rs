@@ -9,7 +9,7 @@ use super::surroundings::{Prospect, Surroundings};
 use super::{Engine, Unavailable};
 use crate::ids::UrlId;
 use crate::messages::FirstAttempt;
-use crate::ports::{BodyKey, Expect, Write, WriteError};
+use crate::ports::{BodyKey, Expect, Write};
 use crate::records::{DeliveryRecord, LoggedDelivery, NewDelivery, Reason, Record};
 
 /// A message that came this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
@@ -120,6 +120,9 @@ impl Engine {
         let Prospect::Attempt { subscription, generation } = around.prospect(&message.key) else {
             return Ok(None);
         };
+        if self.is_too_late(message) {
+            return Ok(None);
+        }
         let body = match &message.body {
             Some(body) => body.clone(),
             None => self.load_body(&body_key(message)).await?,
@@ -134,6 +137,11 @@ impl Engine {
         }))
     }
 
+    /// A message may have waited longer than its delivery may live.
+    fn is_too_late(&self, message: &FirstAttempt) -> bool {
+        self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None)
+    }
+
     /// Parks or buries what may not be attempted.
     async fn hold_back(
         &self,
@@ -144,6 +152,7 @@ impl Engine {
         let held = join_all(messages.map(|message| async move {
             match around.prospect(&message.key) {
                 Prospect::Die(reason) => self.bury(message, reason).await.map(|()| None),
+                _ if self.is_too_late(message) => self.bury(message, Reason::Expired).await.map(|()| None),
                 Prospect::Park { subscription } | Prospect::Attempt { subscription, .. } => {
                     self.store_inline_body(message).await?;
                     let new = new_delivery(message, &subscription.url_id, &subscription.url);
@@ -177,11 +186,7 @@ impl Engine {
     pub(super) async fn create(&self, record: DeliveryRecord, with: Vec<Write>) -> Result<bool, Unavailable> {
         let mut writes = vec![Write::put(Record::Delivery(record), Expect::Absent)];
         writes.extend(with);
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        self.try_write(writes).await
     }
 
     async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {

@@ -1,7 +1,7 @@
 //! Ends a delivery that was not delivered. It stays, with its reason, for replay.
 
 use super::{Engine, Unavailable};
-use crate::ports::{Expect, Write, WriteError};
+use crate::ports::{Expect, Write};
 use crate::records::{DeliveryRecord, DeliveryState, ParkedPointer, Reason, Record};
 
 impl Engine {
@@ -33,10 +33,6 @@ impl Engine {
             writes.push(Write::Delete { key: ParkedPointer::of(before).key(), expect: Expect::Any });
         }
         writes.push(Write::put(Record::Delivery(after), Expect::Version(version)));
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        self.try_write(writes).await
     }
 }

@@ -1,11 +1,14 @@
 //! One event to many subscriptions, in steps that can be repeated.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
+
 use super::accept::{JOB_GRACE, first_attempt};
-use super::subscriptions::matching;
 use super::{Engine, Unavailable};
-use crate::ids::{EventKey, SubscriptionId};
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
-use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, VERSION};
+use crate::ids::{EventKey, SubscriptionId, UrlId};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
+use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, Subscription, VERSION};
 use crate::time::Timestamp;
 
 /// How many deliveries one step queues.
@@ -19,6 +22,26 @@ pub(super) struct FanOut {
     pub(super) accepted_at: Timestamp,
     pub(super) after: Option<SubscriptionId>,
     pub(super) started: bool,
+}
+
+/// Who wanted the event when it was accepted is kept beside its body, once: a subscription that is deleted before its turn
+/// still has its delivery, which is then dead and visible.
+pub(super) fn wanted_key(body: &BodyKey) -> BodyKey {
+    BodyKey { tenant: body.tenant.clone(), event_key: EventKey(format!("{}-wanted", body.event_key)) }
+}
+
+/// A line for each, in the order of their ids.
+pub(super) fn wanted_list(subscriptions: &[Arc<Subscription>]) -> Bytes {
+    let lines: String = subscriptions.iter().map(|s| format!("{} {}\n", s.id, s.url_id)).collect();
+    lines.into()
+}
+
+fn wanted_by(list: &Bytes) -> Vec<(SubscriptionId, UrlId)> {
+    let text = String::from_utf8_lossy(list);
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(id, url_id)| (id.into(), url_id.into()))
+        .collect()
 }
 
 impl FanOut {
@@ -66,21 +89,19 @@ impl Engine {
             }
         }
         let body_key = BodyKey { tenant: job.tenant.clone(), event_key: fan_out.event_key.clone() };
-        let body = self.load_body(&body_key).await?;
         let event = fan_out.event(&job);
-        let subscriptions = self.current_subscriptions(&job.tenant).await?;
-        // Those who subscribed after the event was accepted do not get it.
-        let wanting: Vec<_> = matching(&subscriptions, &fan_out.event_type, &body)
-            .filter(|s| s.created_at <= fan_out.accepted_at)
-            .filter(|s| fan_out.after.as_ref().is_none_or(|after| s.id > *after))
+        let wanted = self.load_body(&wanted_key(&body_key)).await?;
+        let wanting: Vec<(SubscriptionId, UrlId)> = wanted_by(&wanted)
+            .into_iter()
+            .filter(|(id, _)| fan_out.after.as_ref().is_none_or(|after| id > after))
             .collect();
         for step in wanting.chunks(STEP) {
-            let messages = step.iter().map(|subscription| Outgoing {
-                message: first_attempt(&event, subscription, None, again),
+            let messages = step.iter().map(|(id, url_id)| Outgoing {
+                message: first_attempt(&event, (id, url_id), None, again),
                 delay: Delay::NONE,
             });
             self.send_first_attempts(messages.collect()).await?;
-            fan_out.after = step.last().map(|s| s.id.clone());
+            fan_out.after = step.last().map(|(id, _)| id.clone());
             if !self.put_job(&job, fan_out.job(), &mut version).await? {
                 // Somebody else goes on with this.
                 return Ok(());
@@ -99,14 +120,9 @@ impl Engine {
     ) -> Result<bool, Unavailable> {
         let look_at = self.next_look_at_job();
         let record = Record::Job(JobRecord { job: state, look_at, looks: 0, ..job.clone() });
-        match self.ports.store.write(vec![Write::put(record, Expect::Version(*version))]).await {
-            Ok(()) => {
-                *version += 1;
-                Ok(true)
-            }
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        let written = self.try_write(vec![Write::put(record, Expect::Version(*version))]).await?;
+        *version += u64::from(written);
+        Ok(written)
     }
 
     /// Not before whoever works on it must have ended: the schedule's clock may run faster than that.

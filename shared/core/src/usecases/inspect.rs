@@ -110,7 +110,7 @@ impl Engine {
     }
 
     async fn get_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventRecord>, Unavailable> {
-        let found = self.ports.store.get(&[EventRecord::key(tenant, id)]).await?.into_iter().next().flatten();
+        let found = self.get_one(EventRecord::key(tenant, id)).await?;
         Ok(found.and_then(|v| match v.record {
             Record::Event(event) => Some(event),
             _ => None,

@@ -8,7 +8,7 @@ use crate::records::{Job, JobRecord, Record};
 
 impl Engine {
     pub(super) async fn go_on_with(&self, tenant: &Tenant, id: &JobId) -> Result<(), Unavailable> {
-        let found = self.ports.store.get(&[JobRecord::key(tenant, id)]).await?.into_iter().next().flatten();
+        let found = self.get_one(JobRecord::key(tenant, id)).await?;
         let Some((Record::Job(record), version)) = found.map(|v| (v.record, v.version)) else {
             return Ok(());
         };

@@ -36,7 +36,10 @@ pub use steer::{SteerError, Steered};
 pub use subscribe::{NewSubscription, SubscribeError};
 pub use sweep::SweepReport;
 
-use crate::ports::{Clock, Entropy, Queue, SendError, Sender, Store, StoreError, WriteError};
+use crate::ports::{
+    Clock, Entropy, Queue, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,
+};
+use crate::records::Key;
 use crate::rules::schedule::Schedule;
 use subscriptions::SubscriptionCache;
 
@@ -151,6 +154,19 @@ impl Engine {
         let mut bytes = [0; N];
         self.ports.entropy.fill(&mut bytes);
         bytes
+    }
+
+    /// `false`: somebody else changed something first, and nothing was written.
+    async fn try_write(&self, writes: Vec<Write>) -> Result<bool, Unavailable> {
+        match self.ports.store.write(writes).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    async fn get_one(&self, key: Key) -> Result<Option<Versioned>, Unavailable> {
+        Ok(self.ports.store.get(&[key]).await?.into_iter().next().flatten())
     }
 
     /// Until when a body is kept that is needed from now on.

@@ -8,7 +8,7 @@ use super::conclude::Parking;
 use super::enqueue::{probe_ticket, release_ticket};
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{Expect, Outgoing, Write, WriteError};
+use crate::ports::{Expect, Outgoing, Write};
 use crate::records::{DeliveryRecord, ParkedPointer, Record};
 use crate::rules::health::UrlState;
 
@@ -28,11 +28,7 @@ impl Engine {
             Write::put(Record::Delivery(record), Expect::Version(version)),
             Write::put(pointer, Expect::Any),
         ];
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        self.try_write(writes).await
     }
 
     /// Health was read before parking; if the URL became enabled in between, nobody would let these deliveries go.
@@ -85,10 +81,6 @@ impl Engine {
     ) -> Result<bool, Unavailable> {
         let mut writes = vec![Write::put(Record::Url(url.clone()), Expect::Version(version))];
         writes.extend(history.map(|entry| Write::put(Record::History(entry), Expect::Any)));
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        self.try_write(writes).await
     }
 }

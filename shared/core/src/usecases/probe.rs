@@ -4,8 +4,8 @@ use super::retry::ready_to_retry;
 use super::surroundings::Prospect;
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{Expect, Order, Query, Write, WriteError};
-use crate::records::{DeliveryRecord, ParkedPointer, Record, UrlRecord};
+use crate::ports::{Expect, Order, Query, Write};
+use crate::records::{DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
 use crate::rules::claim::{OnTicket, on_ticket};
 
 /// How many candidates are looked at in one go.
@@ -72,6 +72,9 @@ impl Engine {
         let Some((record, version)) = self.get_delivery(&pointer.key).await? else {
             return Ok(Candidate::Unusable);
         };
+        if record.state != DeliveryState::Parked {
+            return Ok(Candidate::Unusable);
+        }
         let now = self.ports.clock.both();
         // As if it had just been let go: everything that forbids a claim then forbids it now.
         let mut free = record.clone();
@@ -125,10 +128,8 @@ impl Engine {
             Write::put(Record::Delivery(claimed.clone()), Expect::Version(record_version)),
             Write::Delete { key: pointer, expect: Expect::Any },
         ];
-        match self.ports.store.write(writes).await {
-            Ok(()) => {}
-            Err(WriteError::Conflict(_)) => return Ok(false),
-            Err(WriteError::Store(e)) => return Err(e.into()),
+        if !self.try_write(writes).await? {
+            return Ok(false);
         }
         let ready = ready_to_retry(claimed, record_version + 1, body, subscription, url.health.generation);
         // Its write was conditional on the URL as it was read, so there is no need to read health again.

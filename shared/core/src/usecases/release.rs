@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::enqueue::{delivery_ticket, release_ticket};
+use super::sweep::split;
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Delay, Order, Outgoing, Query};
@@ -87,12 +88,14 @@ impl Engine {
             Record::Parked(pointer) => Some(pointer),
             _ => None,
         });
-        let mut tickets = Vec::new();
-        for freed in join_all(pointers.map(|pointer| self.let_go(pointer))).await {
-            tickets.extend(freed?);
-        }
+        let freed = join_all(pointers.map(|pointer| self.let_go(pointer))).await;
+        let (mut tickets, failed) = split(freed);
+        tickets.push(release_ticket(&url.tenant, &url.id, release.step, STEP_INTERVAL));
         self.hint(tickets).await;
-        self.hint(vec![release_ticket(&url.tenant, &url.id, release.step, STEP_INTERVAL)]).await;
+        // What could not be let go is still parked: the next step takes it first.
+        if let Some(error) = failed {
+            tracing::warn!(%error, url_id = %url.id, "some deliveries could not be let go yet");
+        }
         Ok(())
     }
 

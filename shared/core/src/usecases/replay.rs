@@ -3,8 +3,8 @@
 use super::enqueue::delivery_ticket;
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, JobId};
-use crate::ports::{BodyKey, Delay};
-use crate::records::{DeliveryRecord, DeliveryState, LoggedDelivery, NewDelivery, Record};
+use crate::ports::{BodyKey, Delay, Expect, Write};
+use crate::records::{DeliveryRecord, DeliveryState, EventRecord, LoggedDelivery, NewDelivery, Record};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -31,6 +31,7 @@ impl Engine {
             if !self.ports.store.keep_body(&body, remove_at).await.map_err(Unavailable::from)? {
                 return Err(ReplayError::BodyGone);
             }
+            self.keep_event(&before).await?;
             let mut record = before.clone();
             record.replay(&self.settings.schedule, self.ports.clock.now());
             let written = match version {
@@ -43,6 +44,23 @@ impl Engine {
             }
         }
         Err(Unavailable(format!("{} changes too often to be replayed", key.id())).into())
+    }
+
+    /// The event is shown as long as one of its deliveries may be.
+    async fn keep_event(&self, record: &DeliveryRecord) -> Result<(), Unavailable> {
+        let key = EventRecord::key(&record.key.tenant, &record.event_id);
+        let Some((Record::Event(mut event), version)) =
+            self.get_one(key).await?.map(|v| (v.record, v.version))
+        else {
+            return Ok(());
+        };
+        let remove_at = Some(self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep);
+        if event.event_key == record.key.event_key && event.remove_at < remove_at {
+            event.remove_at = remove_at;
+            // If somebody else was faster, it was for the same reason, or the id has become another event.
+            self.try_write(vec![Write::put(Record::Event(event), Expect::Version(version))]).await?;
+        }
+        Ok(())
     }
 
     /// The record to replay, with its version if it exists; one that succeeded at once has only its log.

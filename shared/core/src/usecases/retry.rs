@@ -8,7 +8,7 @@ use super::enqueue::{delivery_ticket, ticket_for};
 use super::handle::DeliveryTicket;
 use super::surroundings::{Prospect, Surroundings};
 use super::{Engine, Unavailable};
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write, WriteError};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{Attempt, AttemptOutcome, DeliveryRecord, NewDelivery, Record};
 use crate::rules::claim::{OnTicket, on_ticket};
 
@@ -162,11 +162,9 @@ impl Engine {
                 let now = self.ports.clock.both();
                 record.claim(now.schedule, now.real, self.settings.function_timeout);
                 let claim = Write::put(Record::Delivery(record.clone()), Expect::Version(version));
-                match self.ports.store.write(vec![claim]).await {
-                    Ok(()) => {}
+                if !self.try_write(vec![claim]).await? {
                     // Somebody else took it.
-                    Err(WriteError::Conflict(_)) => return Ok(Taken::Over),
-                    Err(WriteError::Store(e)) => return Err(e.into()),
+                    return Ok(Taken::Over);
                 }
                 let ready = ready_to_retry(record, version + 1, body, subscription.clone(), generation);
                 Ok(Taken::Ready(Box::new(ready)))
@@ -207,11 +205,7 @@ impl Engine {
             Write::put(Record::Attempt(attempt), Expect::Any),
         ];
         writes.extend(pointer.map(|key| Write::Delete { key, expect: Expect::Any }));
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(ticket),
-            Err(WriteError::Conflict(_)) => Ok(None),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        Ok(if self.try_write(writes).await? { ticket } else { None })
     }
 }
 

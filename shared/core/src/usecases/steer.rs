@@ -6,7 +6,7 @@ use super::enqueue::{delivery_ticket, release_ticket};
 use super::{Engine, MOST_CONFLICTS, Unavailable, UrlView};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Delay, Order, Query};
-use crate::records::{ParkedPointer, Record};
+use crate::records::{DeliveryState, ParkedPointer, Reason, Record};
 use crate::rules::health::{CannotDisableFrozen, Manual};
 
 #[derive(Debug, thiserror::Error)]
@@ -60,15 +60,16 @@ impl Engine {
             }
             return Err(Unavailable(format!("{url_id} changes too often")).into());
         };
-        if let (Manual::Enable, Some(release)) = (action, url.releasing) {
-            self.hint(vec![release_ticket(tenant, url_id, release.step, Duration::ZERO)]).await;
-        }
         let now = self.ports.clock.now();
         let (expired, alive): (Vec<_>, Vec<_>) =
             parked.pointers.into_iter().partition(|p| now > p.expires_at);
         let counts = (alive.len() as u64, expired.len() as u64);
+        // Before the release, which would make them dead.
         if replay_expired {
             self.replay_expired(expired).await?;
+        }
+        if let (Manual::Enable, Some(release)) = (action, url.releasing) {
+            self.hint(vec![release_ticket(tenant, url_id, release.step, Duration::ZERO)]).await;
         }
         Ok(Steered { url: UrlView::of(url), released: counts.0, expired: counts.1, more: parked.more })
     }
@@ -77,7 +78,7 @@ impl Engine {
         for pointer in expired {
             let Some((before, version)) = self.get_delivery(&pointer.key).await? else { continue };
             let now = self.ports.clock.now();
-            if !before.is_expired(now) {
+            if before.state_at(now) != (DeliveryState::Dead, Some(Reason::Expired)) {
                 continue;
             }
             let key =

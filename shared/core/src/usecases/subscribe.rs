@@ -2,7 +2,7 @@
 
 use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
-use crate::ports::{Expect, Order, Query, Write, WriteError};
+use crate::ports::{Expect, Order, Query, Write};
 use crate::records::{
     Record, Secret, Subscription, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
 };
@@ -112,11 +112,7 @@ impl Engine {
             writes.push(Write::put(Record::Url(record), Expect::Absent));
             writes.push(Write::put(Record::UrlListEntry(entry), Expect::Any));
         }
-        match self.ports.store.write(writes).await {
-            Ok(()) => Ok(true),
-            Err(WriteError::Conflict(_)) => Ok(false),
-            Err(WriteError::Store(e)) => Err(Unavailable::from(e).into()),
-        }
+        Ok(self.try_write(writes).await?)
     }
 
     /// The tenant's next version, and what must hold for it to be written.
@@ -125,7 +121,7 @@ impl Engine {
         tenant: &Tenant,
         by: i64,
     ) -> Result<(TenantVersion, Expect), Unavailable> {
-        let found = self.ports.store.get(&[TenantVersion::key(tenant)]).await?.into_iter().next().flatten();
+        let found = self.get_one(TenantVersion::key(tenant)).await?;
         let expect = found.as_ref().map_or(Expect::Absent, |v| Expect::Version(v.version));
         let mut counter = match found.map(|v| v.record) {
             Some(Record::TenantVersion(counter)) => counter,
@@ -149,8 +145,7 @@ impl Engine {
         tenant: &Tenant,
         id: &SubscriptionId,
     ) -> Result<Option<(Subscription, u64)>, Unavailable> {
-        let found =
-            self.ports.store.get(&[Subscription::key(tenant, id)]).await?.into_iter().next().flatten();
+        let found = self.get_one(Subscription::key(tenant, id)).await?;
         Ok(found.and_then(|v| match v.record {
             Record::Subscription(subscription) => Some((subscription, v.version)),
             _ => None,

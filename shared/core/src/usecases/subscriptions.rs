@@ -42,7 +42,7 @@ impl Engine {
     }
 
     pub(super) async fn tenant_version(&self, tenant: &Tenant) -> Result<TenantVersion, Unavailable> {
-        let found = self.ports.store.get(&[TenantVersion::key(tenant)]).await?.into_iter().next().flatten();
+        let found = self.get_one(TenantVersion::key(tenant)).await?;
         match found.map(|v| v.record) {
             Some(Record::TenantVersion(version)) => Ok(version),
             _ => Ok(TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 }),

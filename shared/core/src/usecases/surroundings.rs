@@ -111,7 +111,7 @@ impl Engine {
         tenant: &Tenant,
         id: &UrlId,
     ) -> Result<Option<(UrlRecord, u64)>, Unavailable> {
-        let found = self.ports.store.get(&[UrlRecord::key(tenant, id)]).await?.into_iter().next().flatten();
+        let found = self.get_one(UrlRecord::key(tenant, id)).await?;
         Ok(found.and_then(|v| match v.record {
             Record::Url(url) => Some((url, v.version)),
             _ => None,

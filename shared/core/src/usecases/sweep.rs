@@ -8,8 +8,8 @@ use futures_util::stream;
 use super::enqueue::{delivery_ticket, probe_ticket, release_ticket};
 use super::{Engine, Unavailable};
 use crate::messages::Message;
-use crate::ports::{Delay, Expect, Outgoing, Versioned, Write, WriteError};
-use crate::records::{DeliveryRecord, DeliveryState, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
+use crate::ports::{Delay, Expect, Outgoing, Versioned, Write};
+use crate::records::{DeliveryRecord, DeliveryState, JobRecord, Now, Record, SWEEP_SHARDS, UrlRecord};
 use crate::rules::health::UrlState;
 use crate::time::Timestamp;
 
@@ -34,26 +34,47 @@ fn next_look(now: Timestamp, looks: u32) -> Timestamp {
     now + FIRST_LOOK * 2_u32.pow(looks.min(MOST_DOUBLINGS))
 }
 
+/// What worked, and the last error of what did not: what worked must be followed up in any case.
+pub(super) fn split(
+    results: Vec<Result<Option<Outgoing>, Unavailable>>,
+) -> (Vec<Outgoing>, Option<Unavailable>) {
+    let mut tickets = Vec::new();
+    let mut failed = None;
+    for result in results {
+        match result {
+            Ok(ticket) => tickets.extend(ticket),
+            Err(error) => failed = Some(error),
+        }
+    }
+    (tickets, failed)
+}
+
 impl Engine {
+    /// Goes on after an error, so that one bad record does not keep the others from being looked at.
     pub async fn sweep(&self) -> Result<SweepReport, Unavailable> {
         let mut report = SweepReport::default();
+        let mut failed = None;
         for shard in 0..SWEEP_SHARDS {
-            let now = self.ports.clock.now();
-            let overdue = self.ports.store.overdue(shard, now, MOST_PER_SHARD).await?;
-            report.more |= overdue.len() == MOST_PER_SHARD;
-            report.looked_at += overdue.len();
-            if let Some(look_at) = overdue.first().and_then(|v| v.record.index_entries().look_at) {
-                report.oldest_overdue = report.oldest_overdue.max(now.since(look_at));
+            if let Err(error) = self.sweep_shard(shard, &mut report).await {
+                failed = Some(error);
             }
-            let hints = stream::iter(overdue.into_iter().map(|item| self.look_at(item)));
-            let hints: Vec<_> = hints.buffer_unordered(AT_ONCE).collect().await;
-            let mut tickets = Vec::new();
-            for hint in hints {
-                tickets.extend(hint?);
-            }
-            self.hint(tickets).await;
         }
-        Ok(report)
+        failed.map_or(Ok(report), Err)
+    }
+
+    async fn sweep_shard(&self, shard: u8, report: &mut SweepReport) -> Result<(), Unavailable> {
+        let now = self.ports.clock.now();
+        let overdue = self.ports.store.overdue(shard, now, MOST_PER_SHARD).await?;
+        report.more |= overdue.len() == MOST_PER_SHARD;
+        report.looked_at += overdue.len();
+        if let Some(look_at) = overdue.first().and_then(|v| v.record.index_entries().look_at) {
+            report.oldest_overdue = report.oldest_overdue.max(now.since(look_at));
+        }
+        let hints = stream::iter(overdue.into_iter().map(|item| self.look_at(item)));
+        let hints: Vec<_> = hints.buffer_unordered(AT_ONCE).collect().await;
+        let (tickets, failed) = split(hints);
+        self.hint(tickets).await;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute for ever.
@@ -71,8 +92,8 @@ impl Engine {
         record: DeliveryRecord,
         version: u64,
     ) -> Result<Option<Outgoing>, Unavailable> {
-        let now = self.ports.clock.now();
-        if record.is_expired(now) {
+        let Now { schedule: now, real: now_real } = self.ports.clock.both();
+        if record.is_expired(now) && !record.is_leased(now_real) {
             self.expire(record, version).await?;
             return Ok(None);
         }
@@ -104,10 +125,7 @@ impl Engine {
         job.look_at = next_look(self.ports.clock.now(), job.looks);
         job.looks += 1;
         let message = Message::Job { tenant: job.tenant.clone(), id: job.id.clone() };
-        match self.ports.store.write(vec![Write::put(Record::Job(job), Expect::Version(version))]).await {
-            Ok(()) => Ok(Some(Outgoing { message, delay: Delay::NONE })),
-            Err(WriteError::Conflict(_)) => Ok(None),
-            Err(WriteError::Store(e)) => Err(e.into()),
-        }
+        let moved_on = self.try_write(vec![Write::put(Record::Job(job), Expect::Version(version))]).await?;
+        Ok(moved_on.then_some(Outgoing { message, delay: Delay::NONE }))
     }
 }

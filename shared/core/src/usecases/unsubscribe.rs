@@ -6,7 +6,7 @@ use super::subscribe::MOST_MEETINGS;
 use super::{Engine, Unavailable};
 use crate::ids::{JobId, SubscriptionId, Tenant};
 use crate::messages::Message;
-use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write, WriteError};
+use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write};
 use crate::records::{
     DeliveryRecord, Job, JobRecord, ListIndex, Reason, Record, Subscription, SubscriptionGuard, VERSION,
 };
@@ -60,13 +60,9 @@ impl Engine {
                 Write::put(Record::TenantVersion(counter), expect),
                 Write::put(Record::Job(job), Expect::Any),
             ];
-            match self.ports.store.write(writes).await {
-                Ok(()) => {
-                    self.hint(vec![Outgoing { message: ticket, delay: Delay::NONE }]).await;
-                    return Ok(true);
-                }
-                Err(WriteError::Conflict(_)) => {}
-                Err(WriteError::Store(e)) => return Err(e.into()),
+            if self.try_write(writes).await? {
+                self.hint(vec![Outgoing { message: ticket, delay: Delay::NONE }]).await;
+                return Ok(true);
             }
         }
         Err(Unavailable(format!("{id} changes too often to be deleted")))

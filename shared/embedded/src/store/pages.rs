@@ -95,8 +95,17 @@ pub(super) fn overdue(
 ) -> Result<Vec<Versioned>, StoreError> {
     let sql = "SELECT data, version FROM records WHERE look_shard = ?1 AND look_at <= ?2
                ORDER BY look_at, id LIMIT ?3";
-    let values = params![shard, until.as_millis(), row_count(limit)];
-    Ok(page(connection, sql, values, limit, |_| Ok(String::new()))?.items)
+    let mut statement = connection.prepare_cached(sql).map_err(unread)?;
+    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit)], Raw::of);
+    let mut items = Vec::new();
+    for row in rows.map_err(unread)?.take(limit) {
+        match row.map_err(unread)?.read() {
+            Ok(item) => items.push(item),
+            // One record that cannot be read must not keep all the others from being looked at.
+            Err(error) => tracing::error!(%error, "a record cannot be read"),
+        }
+    }
+    Ok(items)
 }
 
 /// One page of a query that asks for one row more than the page holds.
