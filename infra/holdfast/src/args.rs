@@ -163,6 +163,24 @@ impl Settings {
         faults
     }
 
+    /// What is in force, in one line. There is no secret among it.
+    pub(crate) fn log(&self) {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            listen = %self.listen,
+            data = %self.data.display(),
+            speed = self.speed,
+            http_timeout_ms = self.engine.http_timeout.as_millis() as u64,
+            function_timeout_ms = self.engine.function_timeout.as_millis() as u64,
+            keep_days = self.engine.keep.as_secs() / 86_400,
+            delivery_log = ?self.engine.delivery_log,
+            first_concurrency = self.first_concurrency,
+            retry_concurrency = self.retry_concurrency,
+            url_concurrency = self.url_concurrency,
+            "starting"
+        );
+    }
+
     /// How long a received message stays invisible: six times as long as handling it may take.
     pub(crate) fn visibility(&self) -> Duration {
         self.engine.function_timeout * 6

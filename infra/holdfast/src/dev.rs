@@ -26,6 +26,7 @@ use crate::{greeting, key, sweeper};
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
+    settings.log();
     // Before anybody can know that we run: from here on a signal ends us in order.
     let signals = Signals::listen()?;
     // Before anything is written: a second start must not disturb the first.

@@ -67,9 +67,7 @@ impl Engine {
         let started_at = self.ports.clock.now();
         let request = self.request_for(&ready);
         let result = self.ports.sender.send(request).await;
-        let attempted = Attempted { ready, started_at, ended_at: self.ports.clock.now(), result };
-        self.log_attempt(&attempted);
-        attempted
+        Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
     }
 
     fn request_for(&self, ready: &Ready) -> AttemptRequest {
@@ -90,7 +88,7 @@ impl Engine {
     }
 
     /// One line per attempt. Never bodies, headers or keys.
-    fn log_attempt(&self, attempted: &Attempted) {
+    pub(super) fn log_attempt(&self, attempted: &Attempted, after: &DeliveryRecord) {
         let (epoch, n) = attempted.ready.number();
         let (status, error) = told(&attempted.result.answer);
         tracing::info!(
@@ -103,6 +101,8 @@ impl Engine {
             status,
             error,
             ms = attempted.result.took.as_millis() as u64,
+            state = after.state.as_str(),
+            due_at_ms = after.state.is_live().then(|| after.due_at.as_millis()),
             "delivery.attempted"
         );
     }

@@ -159,11 +159,24 @@ impl Engine {
     ) -> Result<Option<Outgoing>, Unavailable> {
         let one = attempted.as_ref().map_err(|e| Unavailable(e.to_string()))?;
         let attempt = self.attempt_record(one);
+        if tracing::enabled!(tracing::Level::INFO) {
+            self.log_attempt(one, &self.record_after(one));
+        }
         match &one.ready.claimed {
             Some((record, version)) => self.conclude_claimed(one, record.clone(), *version, attempt).await,
             None if one.succeeded() => Ok(None),
             None => self.record_first_failure(one, attempt).await,
         }
+    }
+
+    /// The delivery as this attempt leaves it.
+    fn record_after(&self, one: &Attempted) -> DeliveryRecord {
+        let mut record = match &one.ready.claimed {
+            Some((claimed, _)) => claimed.clone(),
+            None => DeliveryRecord::new(one.ready.new.clone(), &self.settings.schedule),
+        };
+        self.apply(one, &mut record);
+        record
     }
 
     async fn record_first_failure(
@@ -174,8 +187,7 @@ impl Engine {
         if one.ready.body_is_inline {
             self.store_body(&one.ready).await?;
         }
-        let mut record = DeliveryRecord::new(one.ready.new.clone(), &self.settings.schedule);
-        self.apply(one, &mut record);
+        let record = self.record_after(one);
         let ticket = ticket_for(&record, self.ports.clock.now());
         let attempt = Record::Attempt(attempt);
         if self.create(record, vec![Write::put(attempt.clone(), Expect::Any)]).await? {
