@@ -49,7 +49,7 @@ impl Embedded {
 
     /// For a caller whose clock depends on what the database remembers: it opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
-        let readers = Readers::open(&database, options.readers)?;
+        let readers = Arc::new(Readers::open(&database, options.readers)?);
         let mirrors = queue::Mirrors::new(&options, database.opens());
         let next_id = mirrors.load(&database)?;
         let writer = Arc::new(Writer::start(database, {
@@ -57,8 +57,15 @@ impl Embedded {
             move |connection| mirrors.refill(connection)
         })?);
         Ok(Embedded {
-            store: Arc::new(EmbeddedStore::new(Arc::clone(&writer), readers)),
-            queue: Arc::new(EmbeddedQueue::new(Arc::clone(&writer), mirrors, clock, &options, next_id)),
+            store: Arc::new(EmbeddedStore::new(Arc::clone(&writer), Arc::clone(&readers))),
+            queue: Arc::new(EmbeddedQueue::new(
+                Arc::clone(&writer),
+                readers,
+                mirrors,
+                clock,
+                &options,
+                next_id,
+            )),
             writer,
         })
     }

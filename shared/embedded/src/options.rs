@@ -7,9 +7,9 @@ pub struct Options {
     pub visibility: Duration,
     /// How many messages of one group are out at a time: what bounds the attempts at one URL.
     pub per_group_limit: usize,
-    /// How many messages of each queue are held in memory; more wait in the file.
+    /// How many messages of each queue are held in memory, without their bodies; more wait in the file.
     pub memory_messages: usize,
-    /// How many bytes of messages of each queue are held in memory; more wait in the file.
+    /// How many bytes of bodies of each queue are held in memory; others are read from the file when they are received.
     pub memory_bytes: usize,
     /// How many connections read at the same time.
     pub readers: usize,
@@ -20,8 +20,8 @@ impl Default for Options {
         Options {
             visibility: Duration::from_secs(360),
             per_group_limit: 64,
-            memory_messages: 100_000,
-            memory_bytes: 256 << 20,
+            memory_messages: 250_000,
+            memory_bytes: 64 << 20,
             readers: 4,
         }
     }

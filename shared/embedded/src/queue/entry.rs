@@ -27,7 +27,10 @@ pub(super) struct Limits {
 pub(super) struct Entry {
     pub(super) message: Result<Message, Undecodable>,
     pub(super) group: Arc<str>,
+    /// Of the body that is held here.
     pub(super) bytes: usize,
+    /// Its body did not fit and is read from the file when the message is received.
+    pub(super) without_body: bool,
     pub(super) received: u32,
     /// What the file says about `received`.
     pub(super) stored: u32,
@@ -61,6 +64,8 @@ pub(super) struct Group {
 #[derive(Default)]
 pub(super) struct Taken {
     pub(super) received: Vec<Received>,
+    /// Which of them lack their body, and under which id it is in the file.
+    pub(super) without_body: Vec<(usize, i64)>,
     /// Counts to write down before the messages are handed out.
     pub(super) counts: Vec<(i64, u32)>,
 }

@@ -2,15 +2,13 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::messages::{Message, Undecodable};
+use holdfast_core::messages::{FirstAttempt, Message, Undecodable};
 use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::Now;
 use holdfast_core::time::Timestamp;
 
 use super::entry::{Entry, Group, Limits, Place, State, Taken, Wait};
 
-/// What a message takes in memory beside its payload, roughly.
-const OVERHEAD_BYTES: usize = 512;
 /// Messages that nobody can read form a group.
 const UNREADABLE: &str = "";
 
@@ -51,13 +49,12 @@ impl Mirror {
     }
 
     fn is_full(&self) -> bool {
-        self.entries.len() >= self.limits.messages || self.bytes >= self.limits.bytes
+        self.entries.len() >= self.limits.messages
     }
 
     /// Whether messages wait in the file and there is room for a good number of them, or nothing else to do.
     pub(super) fn wants_more(&self) -> bool {
-        let half_empty =
-            self.entries.len() <= self.limits.messages / 2 && self.bytes <= self.limits.bytes / 2;
+        let half_empty = self.entries.len() <= self.limits.messages / 2;
         self.horizon.is_some() && !self.is_full() && (half_empty || self.turns.is_empty())
     }
 
@@ -121,11 +118,17 @@ impl Mirror {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(name),
         };
-        let bytes = bytes + OVERHEAD_BYTES;
+        // Large bodies must not take the room of other URLs' messages: they stay in the file when there are too many of them.
+        let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
+        let bytes = if without_body { 0 } else { bytes };
+        let message = if without_body { message.map(strip_body) } else { message };
         let state = State::Delayed { deliver_at: place.deliver_at };
         self.bytes += bytes;
         self.delayed.insert(place);
-        self.entries.insert(place.id, Entry { message, group, bytes, received, stored: received, state });
+        self.entries.insert(
+            place.id,
+            Entry { message, group, bytes, without_body, received, stored: received, state },
+        );
     }
 
     /// Makes ready whatever has become due.
@@ -223,6 +226,9 @@ impl Mirror {
             entry.stored = entry.received - 1;
             taken.counts.push((id, entry.stored));
         }
+        if entry.without_body {
+            taken.without_body.push((taken.received.len(), id));
+        }
         taken.received.push(Received {
             message: entry.message.clone(),
             receipt: Receipt(format!("{id}.{}", entry.received)),
@@ -282,5 +288,16 @@ impl Mirror {
                 real: real.unwrap_or(Duration::MAX),
             },
         }
+    }
+}
+
+fn has_body(message: &Result<Message, Undecodable>) -> bool {
+    matches!(message, Ok(Message::FirstAttempt(first)) if first.body.is_some())
+}
+
+fn strip_body(message: Message) -> Message {
+    match message {
+        Message::FirstAttempt(first) => Message::FirstAttempt(FirstAttempt { body: None, ..first }),
+        other => other,
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
 };
@@ -15,8 +16,9 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use crate::options::Options;
+use crate::readers::Readers;
 use crate::writer::Writer;
-use entry::{Place, Wait};
+use entry::{Place, Taken, Wait};
 use jobs::{DeleteJob, SendJob};
 pub(crate) use mirrors::Mirrors;
 
@@ -24,6 +26,7 @@ pub(crate) use mirrors::Mirrors;
 /// of them, and no group has more than a limited number of messages out.
 pub struct EmbeddedQueue {
     writer: Arc<Writer>,
+    readers: Arc<Readers>,
     mirrors: Mirrors,
     clock: Arc<dyn Clock>,
     visibility: Duration,
@@ -33,6 +36,7 @@ pub struct EmbeddedQueue {
 impl EmbeddedQueue {
     pub(crate) fn new(
         writer: Arc<Writer>,
+        readers: Arc<Readers>,
         mirrors: Mirrors,
         clock: Arc<dyn Clock>,
         options: &Options,
@@ -40,6 +44,7 @@ impl EmbeddedQueue {
     ) -> EmbeddedQueue {
         EmbeddedQueue {
             writer,
+            readers,
             mirrors,
             clock,
             visibility: options.visibility,
@@ -77,12 +82,27 @@ impl EmbeddedQueue {
     /// Puts any bytes into a queue, also such as are no message: for tests of what becomes of them.
     pub async fn send_raw(&self, queue: QueueName, payload: Vec<u8>) -> Result<(), QueueError> {
         let (reply, answer) = oneshot::channel();
-        let message = holdfast_core::messages::Message::decode(&payload);
+        let message = Message::decode(&payload);
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let rows =
             vec![jobs::NewMessage { place: Place { deliver_at: self.clock.now(), id }, payload, message }];
         self.writer.submit(Box::new(SendJob { mirrors: self.mirrors.clone(), queue, rows, reply }));
         answer.await.unwrap_or_else(|_| Err("the database is closed".to_owned())).map_err(QueueError)
+    }
+
+    /// Reads the bodies that memory had no room for.
+    fn read_bodies(&self, taken: &mut Taken) -> Result<(), QueueError> {
+        for (index, id) in std::mem::take(&mut taken.without_body) {
+            let payload: rusqlite::Result<Vec<u8>> = self.readers.read(|connection| {
+                let mut statement =
+                    connection.prepare_cached("SELECT payload FROM messages WHERE id = ?1")?;
+                statement.query_row([id], |row| row.get(0))
+            });
+            // If it cannot be read now, the message comes again when its invisibility is over.
+            let payload = payload.map_err(|e| QueueError(e.to_string()))?;
+            taken.received[index].message = Message::decode(&payload);
+        }
+        Ok(())
     }
 
     /// Writes down how often messages were received, for those that memory alone would count too low after a crash.
@@ -126,13 +146,14 @@ impl Queue for EmbeddedQueue {
 impl Inbox for EmbeddedQueue {
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
         let now = self.clock.both();
-        let (taken, wants_more) = {
+        let (mut taken, wants_more) = {
             let mut mirror = self.mirrors.lock(queue);
             (mirror.receive(now, max, now.real + self.visibility), mirror.wants_more())
         };
         if wants_more {
             self.writer.nudge();
         }
+        self.read_bodies(&mut taken)?;
         if !taken.counts.is_empty() {
             self.keep_counts(taken.counts).await?;
         }

@@ -22,7 +22,7 @@ use crate::writer::Writer;
 /// The store in a file.
 pub struct EmbeddedStore {
     writer: Arc<Writer>,
-    readers: Readers,
+    readers: Arc<Readers>,
 }
 
 enum Change {
@@ -40,7 +40,7 @@ impl Change {
 }
 
 impl EmbeddedStore {
-    pub(crate) fn new(writer: Arc<Writer>, readers: Readers) -> EmbeddedStore {
+    pub(crate) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> EmbeddedStore {
         EmbeddedStore { writer, readers }
     }
 

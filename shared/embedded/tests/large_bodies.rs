@@ -1,0 +1,74 @@
+//! Bodies that memory has no room for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
+use holdfast_core::messages::{FirstAttempt, Message};
+use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName};
+use holdfast_core::time::Timestamp;
+use holdfast_embedded::{Embedded, Options};
+use holdfast_sim::VirtualClock;
+
+const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const QUEUE: QueueName = QueueName::First;
+
+fn first_attempt(url: &str, n: u8) -> Outgoing {
+    let message = Message::FirstAttempt(FirstAttempt {
+        key: DeliveryKey {
+            tenant: "default".into(),
+            event_key: EventKey::of(&n.to_string(), START),
+            subscription_id: SubscriptionId::new([n; 16]),
+        },
+        event_id: n.to_string(),
+        event_type: "a.b".into(),
+        accepted_at: START,
+        url_id: UrlId::of(url),
+        body: Some(Bytes::from(vec![n; 10_000])),
+        again: false,
+    });
+    Outgoing { message, delay: Delay::NONE }
+}
+
+fn body_of(message: &Message) -> Bytes {
+    match message {
+        Message::FirstAttempt(first) => first.body.clone().expect("the body is there"),
+        other => panic!("not a first attempt: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_crowd_of_large_bodies_at_one_url_does_not_keep_out_another() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { memory_bytes: 30_000, per_group_limit: 2, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let embedded = Embedded::open(folder.path(), clock as _, options).expect("it opens");
+    let slow = (0..100).map(|n| first_attempt("http://slow/", n)).collect();
+    embedded.queue.send(QUEUE, slow).await.expect("sent");
+    embedded.queue.send(QUEUE, vec![first_attempt("http://other/", 200)]).await.expect("sent");
+    let first = embedded.queue.receive(QUEUE, 10).await.expect("received");
+    assert_eq!(first.len(), 2, "the slow URL has its share");
+    let second = embedded.queue.receive(QUEUE, 10).await.expect("received");
+    assert_eq!(body_of(second[0].message.as_ref().expect("readable")), vec![200; 10_000]);
+}
+
+#[tokio::test]
+async fn bodies_read_from_the_file_are_intact() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let visibility = Duration::from_secs(1_000_000);
+    let options = Options { memory_bytes: 30_000, per_group_limit: 1_000, visibility, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let embedded = Embedded::open(folder.path(), clock as _, options).expect("it opens");
+    let messages: Vec<Outgoing> = (0..50).map(|n| first_attempt("http://slow/", n)).collect();
+    embedded.queue.send(QUEUE, messages.clone()).await.expect("sent");
+    let mut received = Vec::new();
+    loop {
+        let batch = embedded.queue.receive(QUEUE, 7).await.expect("received");
+        if batch.is_empty() {
+            break;
+        }
+        received.extend(batch.into_iter().map(|one| one.message.expect("readable")));
+    }
+    assert_eq!(received, messages.into_iter().map(|one| one.message).collect::<Vec<_>>());
+}
