@@ -27,17 +27,17 @@ const REPLIES: [(&str, Reply); 4] = [
     ("slow", Reply::Slow(Duration::from_millis(80))),
 ];
 
-/// Chosen anew for every run, and printed when it fails.
-pub(crate) fn seed() -> u64 {
-    holdfast_e2e::clock::real_ms()
+/// Runs with a seed that is chosen anew every time, and printed when it fails.
+pub(crate) async fn seeded(run: impl AsyncFnOnce(u64) -> Result<()>) {
+    let seed = holdfast_e2e::clock::real_ms();
+    if let Err(error) = run(seed).await {
+        panic!("seed {seed}: {error:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_accepted_event_survives_kills() {
-    let seed = seed();
-    if let Err(error) = run(seed).await {
-        panic!("seed {seed}: {error:#}");
-    }
+    seeded(run).await;
 }
 
 async fn run(seed: u64) -> Result<()> {

@@ -9,7 +9,7 @@ use holdfast_e2e::scene::Scene;
 use holdfast_e2e::waiting::until;
 use holdfast_e2e::{Host, Receiver, Reply};
 
-use crate::kill::{FLAGS, seed};
+use crate::kill::{FLAGS, seeded};
 use crate::process::Server;
 
 /// 52 hours of the schedule in less than four seconds, so that everything is dead soon.
@@ -22,10 +22,7 @@ const EVENTS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_accepted_replay_survives_kills() {
-    let seed = seed();
-    if let Err(error) = run(seed).await {
-        panic!("seed {seed}: {error:#}");
-    }
+    seeded(run).await;
 }
 
 async fn run(seed: u64) -> Result<()> {

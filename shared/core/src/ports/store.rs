@@ -1,7 +1,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::ids::{EventKey, Tenant, UrlId};
+use crate::ids::{DeliveryKey, EventKey, Tenant, UrlId};
 use crate::records::{Key, ListIndex, Now, Record, UrlRecord};
 use crate::rules::health::Outcome;
 use crate::time::Timestamp;
@@ -107,6 +107,19 @@ pub struct Page {
 pub struct BodyKey {
     pub tenant: Tenant,
     pub event_key: EventKey,
+}
+
+impl BodyKey {
+    #[must_use]
+    pub fn new(tenant: &Tenant, event_key: &EventKey) -> BodyKey {
+        BodyKey { tenant: tenant.clone(), event_key: event_key.clone() }
+    }
+
+    /// The body of this delivery, which it shares with the other deliveries of its event.
+    #[must_use]
+    pub fn of(delivery: &DeliveryKey) -> BodyKey {
+        BodyKey::new(&delivery.tenant, &delivery.event_key)
+    }
 }
 
 /// Records by key, with conditional writes. Cut so that one DynamoDB table with named indexes can answer every call without a

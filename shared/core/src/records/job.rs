@@ -8,24 +8,31 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "job", rename_all = "snake_case")]
 pub enum Job {
-    /// One event on its way to many subscriptions. Goes through them in the order of their ids.
-    FanOut {
-        event_id: String,
-        event_key: EventKey,
-        event_type: String,
-        accepted_at: Timestamp,
-        /// The last subscription that was queued.
-        after: Option<SubscriptionId>,
-        /// Somebody began the step after that: if it is begun again, its messages may be out already.
-        started: bool,
-    },
-    /// A deleted subscription's live deliveries become dead. Passes twice, because attempts may be under way.
-    Unsubscribe {
-        subscription_id: SubscriptionId,
-        after: Option<String>,
-        pass: u32,
-        not_before_real: Timestamp,
-    },
+    FanOut(FanOut),
+    Unsubscribe(Unsubscribe),
+}
+
+/// One event on its way to many subscriptions. Goes through them in the order of their ids.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FanOut {
+    pub event_id: String,
+    pub event_key: EventKey,
+    pub event_type: String,
+    pub accepted_at: Timestamp,
+    /// The last subscription that was queued.
+    pub after: Option<SubscriptionId>,
+    /// Somebody began the step after that: if it is begun again, its messages may be out already.
+    pub started: bool,
+}
+
+/// A deleted subscription's live deliveries become dead. Passes twice, because attempts may be under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unsubscribe {
+    pub subscription_id: SubscriptionId,
+    /// Where the list of its deliveries was left.
+    pub after: Option<String>,
+    pub pass: u32,
+    pub not_before_real: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

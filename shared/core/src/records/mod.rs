@@ -29,7 +29,7 @@ pub use delivery::{
     ParkedPointer, Reason,
 };
 pub use event::{EventRecord, IdPhase};
-pub use job::{Job, JobRecord};
+pub use job::{FanOut, Job, JobRecord, Unsubscribe};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, UrlListEntry, UrlRecord};
 

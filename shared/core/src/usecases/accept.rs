@@ -9,13 +9,13 @@ use futures_util::future::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::fan_out::{wanted_key, wanted_list};
+use super::fan_out::{first_attempt, wanted_key, wanted_list};
 use super::subscriptions::{SubscriptionList, matching};
 use super::{Engine, MOST_CONFLICTS, Unavailable};
-use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint, new_event_id};
-use crate::messages::{FirstAttempt, Message};
+use crate::ids::{EventKey, JobId, Tenant, fingerprint, new_event_id};
+use crate::messages::Message;
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
-use crate::records::{EventRecord, IdPhase, Job, JobRecord, Record, Subscription, VERSION};
+use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, Subscription, VERSION};
 use crate::time::Timestamp;
 
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
@@ -23,8 +23,6 @@ const MOST_INLINE_DELIVERIES: usize = 100;
 const MOST_INLINE_BYTES: usize = 150_000;
 /// How long a given id is remembered.
 const ID_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
-/// The sweep goes on with a job whose ticket was lost.
-pub(super) const JOB_GRACE: Duration = Duration::from_secs(5 * 60);
 
 /// An event as it was posted, checked by the API.
 #[derive(Clone)]
@@ -61,6 +59,29 @@ struct Incoming {
     expect: Option<Expect>,
     /// Its deliveries may have been queued before.
     again: bool,
+}
+
+impl Incoming {
+    /// As a fan-out that has not begun.
+    fn fan_out(&self) -> FanOut {
+        FanOut {
+            event_id: self.record.id.clone(),
+            event_key: self.record.event_key.clone(),
+            event_type: self.record.event_type.clone(),
+            accepted_at: self.record.accepted_at,
+            after: None,
+            started: self.again,
+        }
+    }
+
+    /// Few and small enough to be queued at once, body and all.
+    fn first_attempts(&self) -> impl Iterator<Item = Outgoing> {
+        let fan_out = self.fan_out();
+        self.wanted_by.iter().map(move |s| {
+            let body = Some(self.body.clone());
+            first_attempt(&self.record.tenant, &fan_out, (&s.id, &s.url_id), body, self.again)
+        })
+    }
 }
 
 enum Seen {
@@ -260,15 +281,7 @@ impl Engine {
             if count > MOST_INLINE_DELIVERIES || (count > 0 && new.body.len() > MOST_INLINE_BYTES) {
                 messages.push(self.start_fan_out(new).await?);
             } else {
-                messages.extend(new.wanted_by.iter().map(|s| Outgoing {
-                    message: first_attempt(
-                        &new.record,
-                        (&s.id, &s.url_id),
-                        Some(new.body.clone()),
-                        new.again,
-                    ),
-                    delay: Delay::NONE,
-                }));
+                messages.extend(new.first_attempts());
             }
         }
         // At the same time, because an embedded store then needs only one flush for both.
@@ -292,53 +305,16 @@ impl Engine {
 
     async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing, Unavailable> {
         let EventRecord { tenant, event_key, .. } = &new.record;
-        let body_key = BodyKey { tenant: tenant.clone(), event_key: event_key.clone() };
-        self.ports.store.put_body(&body_key, new.body.clone(), self.body_remove_at()).await?;
-        self.ports
-            .store
-            .put_body(&wanted_key(&body_key), wanted_list(&new.wanted_by), self.body_remove_at())
-            .await?;
+        let body_key = BodyKey::new(tenant, event_key);
+        let remove_at = self.body_remove_at();
+        self.ports.store.put_body(&body_key, new.body.clone(), remove_at).await?;
+        self.ports.store.put_body(&wanted_key(&body_key), wanted_list(&new.wanted_by), remove_at).await?;
         let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
-        let job = JobRecord {
-            v: VERSION,
-            tenant: tenant.clone(),
-            id: id.clone(),
-            job: Job::FanOut {
-                event_id: new.record.id.clone(),
-                event_key: event_key.clone(),
-                event_type: new.record.event_type.clone(),
-                accepted_at: new.record.accepted_at,
-                after: None,
-                started: new.again,
-            },
-            look_at: self.next_look_at_job(),
-            looks: 0,
-        };
+        let job = self.new_job(tenant, id.clone(), Job::FanOut(new.fan_out()));
         // If it is there already, it was started before and goes on from where it is.
         self.try_write(vec![Write::put(Record::Job(job), Expect::Absent)]).await?;
         Ok(Outgoing { message: Message::Job { tenant: tenant.clone(), id }, delay: Delay::NONE })
     }
-}
-
-pub(super) fn first_attempt(
-    event: &EventRecord,
-    (subscription_id, url_id): (&SubscriptionId, &UrlId),
-    body: Option<Bytes>,
-    again: bool,
-) -> Message {
-    Message::FirstAttempt(FirstAttempt {
-        key: DeliveryKey {
-            tenant: event.tenant.clone(),
-            event_key: event.event_key.clone(),
-            subscription_id: subscription_id.clone(),
-        },
-        event_id: event.id.clone(),
-        event_type: event.event_type.clone(),
-        accepted_at: event.accepted_at,
-        url_id: url_id.clone(),
-        body,
-        again,
-    })
 }
 
 fn new_ones(seen: &[Seen]) -> impl Iterator<Item = &Incoming> {

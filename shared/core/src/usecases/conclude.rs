@@ -1,6 +1,7 @@
 //! Attempts of a batch, all at the same time, and what follows from them: the body, the record, then the ticket.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use futures_util::future::{join, join_all, join3};
 
@@ -9,10 +10,8 @@ use super::enqueue::{release_ticket, ticket_for};
 use super::surroundings::{Prospect, Surroundings};
 use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, Tenant, UrlId};
-use crate::ports::{BodyKey, Expect, Outgoing, Write};
-use crate::records::{
-    Attempt, DeliveryRecord, DeliveryState, LoggedDelivery, ParkedPointer, Reason, Record, VERSION,
-};
+use crate::ports::{BodyKey, Expect, Outgoing, StoreError, Write};
+use crate::records::{DeliveryRecord, LoggedDelivery, Reason, Record, UrlRecord, VERSION};
 use crate::rules::health::{Outcome, UrlState};
 
 /// The URLs at which something was parked: each is looked at once more afterwards.
@@ -23,7 +22,7 @@ impl Engine {
     pub(super) async fn attempt_and_conclude(
         &self,
         ready: Vec<Ready>,
-        around: Surroundings,
+        around: &Surroundings,
     ) -> Vec<Result<(), Unavailable>> {
         let fresh = around.is_fresh(self.ports.clock.now_real());
         let attempted = join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh))).await;
@@ -72,7 +71,7 @@ impl Engine {
         if let Some((claimed, version)) = ready.claimed {
             let mut free = claimed.clone();
             free.unclaim();
-            self.put_delivery(&claimed, version, free).await?;
+            self.put_delivery(&claimed, version, free, Vec::new()).await?;
         }
         Ok(())
     }
@@ -92,13 +91,7 @@ impl Engine {
         counted.await.into_iter().filter_map(|one| self.after_count(one)).collect()
     }
 
-    fn after_count(
-        &self,
-        counted: Result<
-            Option<(crate::records::UrlRecord, crate::records::UrlRecord)>,
-            crate::ports::StoreError,
-        >,
-    ) -> Option<Outgoing> {
+    fn after_count(&self, counted: Result<Option<(UrlRecord, UrlRecord)>, StoreError>) -> Option<Outgoing> {
         match counted {
             Ok(Some((before, after))) => {
                 if before.health.state != after.health.state {
@@ -107,7 +100,7 @@ impl Engine {
                 }
                 let step = after.releasing?.step;
                 (before.health.state != UrlState::Enabled)
-                    .then(|| release_ticket(&after.tenant, &after.id, step, std::time::Duration::ZERO))
+                    .then(|| release_ticket(&after.tenant, &after.id, step, Duration::ZERO))
             }
             Ok(None) => None,
             Err(error) => {
@@ -147,9 +140,8 @@ impl Engine {
     }
 
     async fn store_body(&self, ready: &Ready) -> Result<(), Unavailable> {
-        let key = ready.key();
-        let body_key = BodyKey { tenant: key.tenant.clone(), event_key: key.event_key.clone() };
-        Ok(self.ports.store.put_body(&body_key, ready.body.clone(), self.body_remove_at()).await?)
+        let key = BodyKey::of(ready.key());
+        Ok(self.ports.store.put_body(&key, ready.body.clone(), self.body_remove_at()).await?)
     }
 
     /// Makes the record say what happened. Answers the ticket that is to be sent.
@@ -158,14 +150,13 @@ impl Engine {
         attempted: &Result<Attempted, Unavailable>,
     ) -> Result<Option<Outgoing>, Unavailable> {
         let one = attempted.as_ref().map_err(|e| Unavailable(e.to_string()))?;
-        let attempt = self.attempt_record(one);
         if tracing::enabled!(tracing::Level::INFO) {
             self.log_attempt(one, &self.record_after(one));
         }
         match &one.ready.claimed {
-            Some((record, version)) => self.conclude_claimed(one, record.clone(), *version, attempt).await,
+            Some((record, version)) => self.conclude_claimed(one, record.clone(), *version).await,
             None if one.succeeded() => Ok(None),
-            None => self.record_first_failure(one, attempt).await,
+            None => self.record_first_failure(one).await,
         }
     }
 
@@ -179,17 +170,13 @@ impl Engine {
         record
     }
 
-    async fn record_first_failure(
-        &self,
-        one: &Attempted,
-        attempt: Attempt,
-    ) -> Result<Option<Outgoing>, Unavailable> {
+    async fn record_first_failure(&self, one: &Attempted) -> Result<Option<Outgoing>, Unavailable> {
         if one.ready.body_is_inline {
             self.store_body(&one.ready).await?;
         }
         let record = self.record_after(one);
         let ticket = ticket_for(&record, self.ports.clock.now());
-        let attempt = Record::Attempt(attempt);
+        let attempt = Record::Attempt(self.attempt_record(one));
         if self.create(record, vec![Write::put(attempt.clone(), Expect::Any)]).await? {
             return Ok(ticket);
         }
@@ -215,21 +202,16 @@ impl Engine {
         one: &Attempted,
         claimed: DeliveryRecord,
         mut version: u64,
-        attempt: Attempt,
     ) -> Result<Option<Outgoing>, Unavailable> {
         let number = (claimed.epoch, claimed.next_attempt);
-        let attempt = Record::Attempt(attempt);
+        let attempt = Record::Attempt(self.attempt_record(one));
         let mut current = claimed;
         for _ in 0..MOST_CONFLICTS {
-            let mut writes = vec![Write::put(attempt.clone(), Expect::Any)];
-            if current.state == DeliveryState::Parked {
-                writes.push(Write::Delete { key: ParkedPointer::of(&current).key(), expect: Expect::Any });
-            }
             let mut record = current.clone();
             self.apply(one, &mut record);
             let ticket = ticket_for(&record, self.ports.clock.now());
-            writes.push(Write::put(Record::Delivery(record), Expect::Version(version)));
-            if self.try_write(writes).await? {
+            let with = vec![Write::put(attempt.clone(), Expect::Any)];
+            if self.put_delivery(&current, version, record, with).await? {
                 return Ok(ticket);
             }
             let Some((fresh, fresh_version)) = self.get_delivery(one.ready.key()).await? else {

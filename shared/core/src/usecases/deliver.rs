@@ -1,5 +1,8 @@
 //! First attempts: a batch at once. These messages are not fenced: nobody else knows of the delivery yet.
 
+use std::collections::{BTreeSet, HashMap};
+
+use bytes::Bytes;
 use futures_util::future::{join, join_all};
 
 use super::attempt::Ready;
@@ -14,6 +17,19 @@ use crate::records::{DeliveryRecord, LoggedDelivery, NewDelivery, Reason, Record
 
 /// A message that came this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
 const SUSPICIOUS_RECEIVES: u32 = 3;
+
+/// Bodies that were loaded for a batch, or why they could not be.
+pub(super) struct Bodies(HashMap<BodyKey, Result<Bytes, Unavailable>>);
+
+impl Bodies {
+    pub(super) fn get(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
+        match self.0.get(key) {
+            Some(Ok(body)) => Ok(body.clone()),
+            Some(Err(error)) => Err(Unavailable(error.to_string())),
+            None => Err(Unavailable(format!("the body of {} was not loaded", key.event_key))),
+        }
+    }
+}
 
 /// What a message turns out to be, once its record was read.
 enum Met {
@@ -85,6 +101,9 @@ impl Engine {
         if batch.is_empty() {
             return Vec::new();
         }
+        // Before health is read: bodies may take a while, and health must be fresh.
+        let bodies =
+            self.load_bodies(batch.iter().filter(|m| m.body.is_none()).map(|m| BodyKey::of(&m.key))).await;
         let around = match self.look_around(batch.iter().map(|m| (&m.key, &m.url_id))).await {
             Ok(around) => around,
             Err(error) => return batch.iter().map(|_| Err(Unavailable(error.to_string()))).collect(),
@@ -92,7 +111,7 @@ impl Engine {
         let mut results: Vec<Result<(), Unavailable>> = batch.iter().map(|_| Ok(())).collect();
         let (mut indexes, mut ready, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for (index, message) in batch.iter().enumerate() {
-            match self.prepare(message, &around).await {
+            match self.prepare(message, &around, &bodies) {
                 Ok(Some(one)) => {
                     indexes.push(index);
                     ready.push(one);
@@ -101,21 +120,23 @@ impl Engine {
                 Err(error) => results[index] = Err(error),
             }
         }
-        let held_back = self.hold_back(others.iter().map(|index| &batch[*index]), &around).await;
-        for (index, result) in others.into_iter().zip(held_back) {
-            results[index] = result;
-        }
-        for (index, result) in indexes.into_iter().zip(self.attempt_and_conclude(ready, around).await) {
+        let (held_back, attempted) = join(
+            self.hold_back(others.iter().map(|index| &batch[*index]), &around),
+            self.attempt_and_conclude(ready, &around),
+        )
+        .await;
+        for (index, result) in others.into_iter().zip(held_back).chain(indexes.into_iter().zip(attempted)) {
             results[index] = result;
         }
         results
     }
 
     /// `None`: it may not be attempted now.
-    async fn prepare(
+    fn prepare(
         &self,
         message: &FirstAttempt,
         around: &Surroundings,
+        bodies: &Bodies,
     ) -> Result<Option<Ready>, Unavailable> {
         let Prospect::Attempt { subscription, generation } = around.prospect(&message.key) else {
             return Ok(None);
@@ -125,7 +146,7 @@ impl Engine {
         }
         let body = match &message.body {
             Some(body) => body.clone(),
-            None => self.load_body(&body_key(message)).await?,
+            None => bodies.get(&BodyKey::of(&message.key))?,
         };
         Ok(Some(Ready {
             new: new_delivery(message, &subscription.url_id, &subscription.url),
@@ -191,17 +212,23 @@ impl Engine {
 
     async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
         let Some(body) = &message.body else { return Ok(()) };
-        Ok(self.ports.store.put_body(&body_key(message), body.clone(), self.body_remove_at()).await?)
+        Ok(self.ports.store.put_body(&BodyKey::of(&message.key), body.clone(), self.body_remove_at()).await?)
     }
 
-    pub(super) async fn load_body(&self, key: &BodyKey) -> Result<bytes::Bytes, Unavailable> {
+    /// Each once, all at the same time: the deliveries of a fan-out share theirs.
+    pub(super) async fn load_bodies(&self, keys: impl Iterator<Item = BodyKey>) -> Bodies {
+        let keys: BTreeSet<BodyKey> = keys.collect();
+        let loaded = join_all(keys.into_iter().map(|key| async move {
+            let body = self.load_body(&key).await;
+            (key, body)
+        }));
+        Bodies(loaded.await.into_iter().collect())
+    }
+
+    pub(super) async fn load_body(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
         let body = self.ports.store.get_body(key).await?;
         body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
     }
-}
-
-fn body_key(message: &FirstAttempt) -> BodyKey {
-    BodyKey { tenant: message.key.tenant.clone(), event_key: message.key.event_key.clone() }
 }
 
 fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {

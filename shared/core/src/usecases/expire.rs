@@ -18,19 +18,29 @@ impl Engine {
     ) -> Result<bool, Unavailable> {
         let mut dead = record.clone();
         dead.die(reason, self.ports.clock.now(), self.settings.keep);
-        self.put_delivery(&record, version, dead).await
+        self.put_delivery(&record, version, dead, Vec::new()).await
     }
 
-    /// Replaces a record that may be parked: record and pointer enter and leave parked in one transaction.
+    /// Replaces a record that may be parked: record and pointer enter and leave parked in one transaction. `with` is written in
+    /// the same one. `false`: somebody else changed something.
     pub(super) async fn put_delivery(
         &self,
         before: &DeliveryRecord,
         version: u64,
         after: DeliveryRecord,
+        with: Vec<Write>,
     ) -> Result<bool, Unavailable> {
-        let mut writes = Vec::with_capacity(2);
-        if before.state == DeliveryState::Parked && after.state != DeliveryState::Parked {
-            writes.push(Write::Delete { key: ParkedPointer::of(before).key(), expect: Expect::Any });
+        let mut writes = with;
+        let is_parked = |record: &DeliveryRecord| record.state == DeliveryState::Parked;
+        match (is_parked(before), is_parked(&after)) {
+            (true, false) => {
+                writes.push(Write::Delete { key: ParkedPointer::of(before).key(), expect: Expect::Any });
+            }
+            (false, true) => {
+                writes.push(Write::put(Record::Parked(ParkedPointer::of(&after)), Expect::Any));
+            }
+            // The sweep looked at it: the pointer stays where it is.
+            _ => {}
         }
         writes.push(Write::put(Record::Delivery(after), Expect::Version(version)));
         self.try_write(writes).await

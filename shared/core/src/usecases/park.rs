@@ -9,7 +9,7 @@ use super::enqueue::{probe_ticket, release_ticket};
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Expect, Outgoing, Write};
-use crate::records::{DeliveryRecord, ParkedPointer, Record};
+use crate::records::{DeliveryRecord, HistoryEntry, ParkedPointer, Record, UrlRecord};
 use crate::rules::health::UrlState;
 
 impl Engine {
@@ -21,14 +21,10 @@ impl Engine {
     }
 
     /// `false`: the record was changed by somebody else, who looks after it.
-    pub(super) async fn park(&self, mut record: DeliveryRecord, version: u64) -> Result<bool, Unavailable> {
-        record.park();
-        let pointer = Record::Parked(ParkedPointer::of(&record));
-        let writes = vec![
-            Write::put(Record::Delivery(record), Expect::Version(version)),
-            Write::put(pointer, Expect::Any),
-        ];
-        self.try_write(writes).await
+    pub(super) async fn park(&self, record: &DeliveryRecord, version: u64) -> Result<bool, Unavailable> {
+        let mut parked = record.clone();
+        parked.park();
+        self.put_delivery(record, version, parked, Vec::new()).await
     }
 
     /// Health was read before parking; if the URL became enabled in between, nobody would let these deliveries go.
@@ -75,9 +71,9 @@ impl Engine {
     /// `false`: the record was changed by somebody else.
     pub(super) async fn put_url(
         &self,
-        url: &crate::records::UrlRecord,
+        url: &UrlRecord,
         version: u64,
-        history: Option<crate::records::HistoryEntry>,
+        history: Option<HistoryEntry>,
     ) -> Result<bool, Unavailable> {
         let mut writes = vec![Write::put(Record::Url(url.clone()), Expect::Version(version))];
         writes.extend(history.map(|entry| Write::put(Record::History(entry), Expect::Any)));

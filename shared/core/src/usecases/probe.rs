@@ -4,19 +4,12 @@ use super::retry::ready_to_retry;
 use super::surroundings::Prospect;
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{Expect, Order, Query, Write};
+use crate::ports::{BodyKey, Expect, Order, Query, Write};
 use crate::records::{DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
 use crate::rules::claim::{OnTicket, on_ticket};
 
 /// How many candidates are looked at in one go.
 const CANDIDATES: usize = 20;
-
-enum Candidate {
-    /// It was ended or moved: the next one may do.
-    Cleared,
-    Unusable,
-    Probe(Box<DeliveryRecord>, u64),
-}
 
 impl Engine {
     pub(super) async fn probe(&self, tenant: &Tenant, url_id: &UrlId) -> Result<(), Unavailable> {
@@ -57,8 +50,8 @@ impl Engine {
                 if pointer.due_at > self.ports.clock.now() {
                     return Ok(None);
                 }
-                if let Candidate::Probe(record, version) = self.consider(pointer).await? {
-                    return Ok(Some((*record, version)));
+                if let Some(candidate) = self.consider(pointer).await? {
+                    return Ok(Some(candidate));
                 }
             }
             after = page.next;
@@ -68,30 +61,29 @@ impl Engine {
         }
     }
 
-    async fn consider(&self, pointer: ParkedPointer) -> Result<Candidate, Unavailable> {
-        let Some((record, version)) = self.get_delivery(&pointer.key).await? else {
-            return Ok(Candidate::Unusable);
+    /// `None`: it cannot be claimed, or its time is over and it was ended.
+    async fn consider(&self, pointer: ParkedPointer) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
+        let found = self.get_delivery(&pointer.key).await?;
+        let Some((record, version)) = found.filter(|(record, _)| record.state == DeliveryState::Parked)
+        else {
+            return Ok(None);
         };
-        if record.state != DeliveryState::Parked {
-            return Ok(Candidate::Unusable);
-        }
         let now = self.ports.clock.both();
         // As if it had just been let go: everything that forbids a claim then forbids it now.
         let mut free = record.clone();
         free.unpark(now.schedule);
         match on_ticket(&free, (record.epoch, record.next_attempt), false, now.schedule, now.real) {
-            OnTicket::Claim => Ok(Candidate::Probe(Box::new(record), version)),
+            OnTicket::Claim => return Ok(Some((record, version))),
             OnTicket::Expire => {
                 self.expire(record, version).await?;
-                Ok(Candidate::Cleared)
             }
             OnTicket::CountAsInterrupted => {
                 let ticket = self.count_as_interrupted(record, version).await?;
                 self.hint(ticket.into_iter().collect()).await;
-                Ok(Candidate::Cleared)
             }
-            _ => Ok(Candidate::Unusable),
+            _ => {}
         }
+        Ok(None)
     }
 
     /// Moving `next_probe_at`, claiming the delivery and taking it out of parked are one transaction: exactly one probe over all
@@ -103,7 +95,7 @@ impl Engine {
         record: DeliveryRecord,
         record_version: u64,
     ) -> Result<bool, Unavailable> {
-        let body = self.load_body_of(&record).await?;
+        let body = self.load_body(&BodyKey::of(&record.key)).await?;
         let around = self.look_around(std::iter::once((&record.key, &url.id))).await?;
         let subscription = match around.prospect(&record.key) {
             Prospect::Die(reason) => {
@@ -120,15 +112,10 @@ impl Engine {
         if !leased.lease_probe(now.schedule, function_timeout) {
             return Ok(true);
         }
-        let pointer = ParkedPointer::of(&record).key();
-        let mut claimed = record;
+        let mut claimed = record.clone();
         claimed.claim(now.schedule, now.real, self.settings.function_timeout);
-        let writes = vec![
-            Write::put(Record::Url(leased), Expect::Version(version)),
-            Write::put(Record::Delivery(claimed.clone()), Expect::Version(record_version)),
-            Write::Delete { key: pointer, expect: Expect::Any },
-        ];
-        if !self.try_write(writes).await? {
+        let lease = vec![Write::put(Record::Url(leased), Expect::Version(version))];
+        if !self.put_delivery(&record, record_version, claimed.clone(), lease).await? {
             return Ok(false);
         }
         let ready = ready_to_retry(claimed, record_version + 1, body, subscription, url.health.generation);

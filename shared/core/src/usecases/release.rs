@@ -112,7 +112,7 @@ impl Engine {
         let mut free = record.clone();
         free.unpark(now);
         let ticket = delivery_ticket(&free, Delay::at_most(free.due_at.since(now)));
-        Ok(self.put_delivery(&record, version, free).await?.then_some(ticket))
+        Ok(self.put_delivery(&record, version, free, Vec::new()).await?.then_some(ticket))
     }
 
     /// Nothing is parked. It stays so only when nobody can still act on the health that the URL had before.

@@ -26,7 +26,7 @@ impl Engine {
         for _ in 0..MOST_CONFLICTS {
             let (before, version) = self.replayable(key).await?;
             // The body's removal is moved on before the new epoch is written: a live delivery always has its body.
-            let body = BodyKey { tenant: key.tenant.clone(), event_key: key.event_key.clone() };
+            let body = BodyKey::of(key);
             let remove_at = self.body_remove_at();
             if !self.ports.store.keep_body(&body, remove_at).await.map_err(Unavailable::from)? {
                 return Err(ReplayError::BodyGone);
@@ -35,7 +35,7 @@ impl Engine {
             let mut record = before.clone();
             record.replay(&self.settings.schedule, self.ports.clock.now());
             let written = match version {
-                Some(version) => self.put_delivery(&before, version, record.clone()).await?,
+                Some(version) => self.put_delivery(&before, version, record.clone(), Vec::new()).await?,
                 None => self.create(record.clone(), Vec::new()).await?,
             };
             if written {

@@ -1,5 +1,6 @@
 //! Follows tickets to deliveries. An attempt is claimed before it is made.
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::attempt::Ready;
@@ -9,7 +10,7 @@ use super::handle::DeliveryTicket;
 use super::surroundings::{Prospect, Surroundings};
 use super::{Engine, Unavailable};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
-use crate::records::{Attempt, AttemptOutcome, DeliveryRecord, NewDelivery, Record};
+use crate::records::{Attempt, AttemptOutcome, DeliveryRecord, NewDelivery, Record, Subscription};
 use crate::rules::claim::{OnTicket, on_ticket};
 
 /// What is to be done at the end of the batch, or at once.
@@ -105,7 +106,7 @@ impl Engine {
             return Vec::new();
         }
         // Before health is read: bodies may take a while, and health must be fresh.
-        let bodies = join_all(due.iter().map(|(_, record, _)| self.load_body_of(record))).await;
+        let bodies = self.load_bodies(due.iter().map(|(_, record, _)| BodyKey::of(&record.key))).await;
         let around = match self.look_around(due.iter().map(|(_, r, _)| (&r.key, &r.url_id))).await {
             Ok(around) => around,
             Err(error) => {
@@ -113,8 +114,8 @@ impl Engine {
             }
         };
         let indexes: Vec<usize> = due.iter().map(|(index, ..)| *index).collect();
-        let taken = join_all(due.into_iter().zip(bodies).map(|((_, record, version), body)| {
-            let around = &around;
+        let taken = join_all(due.into_iter().map(|(_, record, version)| {
+            let (around, body) = (&around, bodies.get(&BodyKey::of(&record.key)));
             async move { self.take_one(record, version, body?, around).await }
         }))
         .await;
@@ -133,7 +134,7 @@ impl Engine {
                 Err(error) => results.push((index, Err(error))),
             }
         }
-        results.extend(ready_indexes.into_iter().zip(self.attempt_and_conclude(ready, around).await));
+        results.extend(ready_indexes.into_iter().zip(self.attempt_and_conclude(ready, &around).await));
         results
     }
 
@@ -141,7 +142,7 @@ impl Engine {
         &self,
         mut record: DeliveryRecord,
         version: u64,
-        body: bytes::Bytes,
+        body: Bytes,
         around: &Surroundings,
     ) -> Result<Taken, Unavailable> {
         match around.prospect(&record.key) {
@@ -152,9 +153,8 @@ impl Engine {
             Prospect::Park { subscription } => {
                 record.url_id = subscription.url_id.clone();
                 record.url.clone_from(&subscription.url);
-                let parked = record.clone();
-                self.park(record, version).await?;
-                Ok(Taken::Parked(Box::new(parked)))
+                self.park(&record, version).await?;
+                Ok(Taken::Parked(Box::new(record)))
             }
             Prospect::Attempt { subscription, generation } => {
                 record.url_id = subscription.url_id.clone();
@@ -172,15 +172,10 @@ impl Engine {
         }
     }
 
-    pub(super) async fn load_body_of(&self, record: &DeliveryRecord) -> Result<bytes::Bytes, Unavailable> {
-        let DeliveryRecord { key, .. } = record;
-        self.load_body(&BodyKey { tenant: key.tenant.clone(), event_key: key.event_key.clone() }).await
-    }
-
     /// Two functions died over this attempt. It counts, but not on the URL: nobody knows what the URL would have said.
     pub(super) async fn count_as_interrupted(
         &self,
-        mut record: DeliveryRecord,
+        record: DeliveryRecord,
         version: u64,
     ) -> Result<Option<Outgoing>, Unavailable> {
         let now = self.ports.clock.now();
@@ -196,16 +191,11 @@ impl Engine {
             excerpt: None,
             remove_at: self.attempt_remove_at(now),
         };
-        let pointer = (record.state == crate::records::DeliveryState::Parked)
-            .then(|| crate::records::ParkedPointer::of(&record).key());
-        record.fail(&self.settings.schedule, now, None, now, self.settings.keep);
-        let ticket = ticket_for(&record, now);
-        let mut writes = vec![
-            Write::put(Record::Delivery(record), Expect::Version(version)),
-            Write::put(Record::Attempt(attempt), Expect::Any),
-        ];
-        writes.extend(pointer.map(|key| Write::Delete { key, expect: Expect::Any }));
-        Ok(if self.try_write(writes).await? { ticket } else { None })
+        let mut failed = record.clone();
+        failed.fail(&self.settings.schedule, now, None, now, self.settings.keep);
+        let ticket = ticket_for(&failed, now);
+        let with = vec![Write::put(Record::Attempt(attempt), Expect::Any)];
+        Ok(if self.put_delivery(&record, version, failed, with).await? { ticket } else { None })
     }
 }
 
@@ -213,8 +203,8 @@ impl Engine {
 pub(super) fn ready_to_retry(
     claimed: DeliveryRecord,
     version: u64,
-    body: bytes::Bytes,
-    subscription: crate::records::Subscription,
+    body: Bytes,
+    subscription: Subscription,
     generation: u64,
 ) -> Ready {
     Ready {

@@ -81,14 +81,13 @@ impl Engine {
             if before.state_at(now) != (DeliveryState::Dead, Some(Reason::Expired)) {
                 continue;
             }
-            let key =
-                BodyKey { tenant: pointer.key.tenant.clone(), event_key: pointer.key.event_key.clone() };
+            let key = BodyKey::of(&pointer.key);
             if !self.ports.store.keep_body(&key, self.body_remove_at()).await? {
                 continue;
             }
             let mut record = before.clone();
             record.replay(&self.settings.schedule, now);
-            if self.put_delivery(&before, version, record.clone()).await? {
+            if self.put_delivery(&before, version, record.clone(), Vec::new()).await? {
                 self.hint(vec![delivery_ticket(&record, Delay::NONE)]).await;
             }
         }

@@ -38,12 +38,20 @@ pub enum SubscribeError {
 }
 
 /// Equal for subscriptions that would get the same events at the same URL.
-pub(super) fn fingerprint_of(subscription: &Subscription) -> String {
+fn fingerprint_of(subscription: &Subscription) -> String {
     let mut types = subscription.event_types.clone();
     types.sort();
     types.dedup();
     let parts = (&subscription.url, types, &subscription.filters, subscription.filter_connector);
     fingerprint(&serde_json::to_vec(&parts).expect("subscriptions are plain data"))
+}
+
+pub(super) fn guard_of(subscription: &Subscription) -> SubscriptionGuard {
+    SubscriptionGuard {
+        tenant: subscription.tenant.clone(),
+        fingerprint: fingerprint_of(subscription),
+        subscription_id: subscription.id.clone(),
+    }
 }
 
 impl Engine {
@@ -77,16 +85,8 @@ impl Engine {
         Err(Unavailable("the tenant's subscriptions change too often".to_owned()).into())
     }
 
-    fn guard_of(subscription: &Subscription) -> SubscriptionGuard {
-        SubscriptionGuard {
-            tenant: subscription.tenant.clone(),
-            fingerprint: fingerprint_of(subscription),
-            subscription_id: subscription.id.clone(),
-        }
-    }
-
     async fn refuse_equal(&self, subscription: &Subscription) -> Result<(), SubscribeError> {
-        let key = Self::guard_of(subscription).key();
+        let key = guard_of(subscription).key();
         let found = self.ports.store.get(&[key]).await.map_err(Unavailable::from)?;
         match found.into_iter().flatten().next().map(|v| v.record) {
             Some(Record::SubscriptionGuard(guard)) => Err(SubscribeError::Equal(guard.subscription_id)),
@@ -103,7 +103,7 @@ impl Engine {
         }
         let mut writes = vec![
             Write::put(Record::Subscription(subscription.clone()), Expect::Absent),
-            Write::put(Record::SubscriptionGuard(Self::guard_of(subscription)), Expect::Absent),
+            Write::put(Record::SubscriptionGuard(guard_of(subscription)), Expect::Absent),
             Write::put(Record::TenantVersion(counter), expect),
         ];
         if self.get_url(tenant, url_id).await?.is_none() {

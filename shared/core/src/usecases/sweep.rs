@@ -101,7 +101,9 @@ impl Engine {
         let from = if record.state == DeliveryState::Parked { record.expires_at } else { record.due_at };
         looked.look_at = Some(next_look(now.max(from), record.looks));
         looked.looks += 1;
-        if !self.put_delivery(&record, version, looked).await? || record.state == DeliveryState::Parked {
+        if !self.put_delivery(&record, version, looked, Vec::new()).await?
+            || record.state == DeliveryState::Parked
+        {
             return Ok(None);
         }
         Ok(Some(delivery_ticket(&record, Delay::at_most(record.due_at.since(now)))))

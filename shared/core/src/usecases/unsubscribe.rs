@@ -2,38 +2,17 @@
 
 use std::time::Duration;
 
-use super::subscribe::MOST_MEETINGS;
+use super::subscribe::{MOST_MEETINGS, guard_of};
 use super::{Engine, Unavailable};
 use crate::ids::{JobId, SubscriptionId, Tenant};
 use crate::messages::Message;
 use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write};
-use crate::records::{
-    DeliveryRecord, Job, JobRecord, ListIndex, Reason, Record, Subscription, SubscriptionGuard, VERSION,
-};
-use crate::time::Timestamp;
+use crate::records::{DeliveryRecord, Job, JobRecord, ListIndex, Reason, Record, Subscription, Unsubscribe};
 
 const PAGE: usize = 100;
 /// The second pass comes when nobody can still act on the subscription as it was.
 const PASSES: u32 = 2;
 const SECOND_PASS_MARGIN: Duration = Duration::from_secs(5);
-
-pub(super) struct Unsubscribe {
-    pub(super) subscription_id: SubscriptionId,
-    pub(super) after: Option<String>,
-    pub(super) pass: u32,
-    pub(super) not_before_real: Timestamp,
-}
-
-impl Unsubscribe {
-    fn job(&self) -> Job {
-        Job::Unsubscribe {
-            subscription_id: self.subscription_id.clone(),
-            after: self.after.clone(),
-            pass: self.pass,
-            not_before_real: self.not_before_real,
-        }
-    }
-}
 
 impl Engine {
     /// `false`: there is no such subscription.
@@ -46,11 +25,7 @@ impl Engine {
             let Some((subscription, version)) = self.get_subscription_versioned(tenant, id).await? else {
                 return Ok(false);
             };
-            let guard = SubscriptionGuard {
-                tenant: tenant.clone(),
-                fingerprint: super::subscribe::fingerprint_of(&subscription),
-                subscription_id: id.clone(),
-            };
+            let guard = guard_of(&subscription);
             let (counter, expect) = self.bumped_tenant_version(tenant, -1).await?;
             let job = self.unsubscribe_job(tenant, id);
             let ticket = Message::Job { tenant: tenant.clone(), id: job.id.clone() };
@@ -69,17 +44,10 @@ impl Engine {
     }
 
     fn unsubscribe_job(&self, tenant: &Tenant, id: &SubscriptionId) -> JobRecord {
-        let now_real = self.ports.clock.now_real();
-        let unsubscribe =
-            Unsubscribe { subscription_id: id.clone(), after: None, pass: 1, not_before_real: now_real };
-        JobRecord {
-            v: VERSION,
-            tenant: tenant.clone(),
-            id: JobId::derived(&["unsubscribe", tenant.as_str(), id.as_str()]),
-            job: unsubscribe.job(),
-            look_at: self.next_look_at_job(),
-            looks: 0,
-        }
+        let not_before_real = self.ports.clock.now_real();
+        let work = Unsubscribe { subscription_id: id.clone(), after: None, pass: 1, not_before_real };
+        let job_id = JobId::derived(&["unsubscribe", tenant.as_str(), id.as_str()]);
+        self.new_job(tenant, job_id, Job::Unsubscribe(work))
     }
 
     pub(super) async fn unsubscribe(
@@ -118,7 +86,7 @@ impl Engine {
                 work.pass += 1;
                 work.not_before_real = now_real + self.settings.function_timeout * 2 + SECOND_PASS_MARGIN;
             }
-            if !self.put_job(&job, work.job(), &mut version).await? {
+            if !self.put_job(&job, Job::Unsubscribe(work.clone()), &mut version).await? {
                 return Ok(());
             }
             if pass_over {

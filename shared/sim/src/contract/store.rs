@@ -1,8 +1,8 @@
 use holdfast_core::ids::EventKey;
 use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Versioned, Write, WriteError};
 use holdfast_core::records::{
-    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, SubscriptionGuard, TenantVersion, UrlListEntry,
-    UrlRecord, VERSION,
+    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, SubscriptionGuard, TenantVersion, Unsubscribe,
+    UrlListEntry, UrlRecord, VERSION,
 };
 
 use super::Harness;
@@ -65,8 +65,12 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         remove_at: None,
     };
     let id = holdfast_core::ids::JobId::new([1; 16]);
-    let job =
-        Job::Unsubscribe { subscription_id: subscription(1), after: None, pass: 1, not_before_real: at(1) };
+    let job = Job::Unsubscribe(Unsubscribe {
+        subscription_id: subscription(1),
+        after: None,
+        pass: 1,
+        not_before_real: at(1),
+    });
     let guard =
         SubscriptionGuard { tenant: tenant(), fingerprint: "f".into(), subscription_id: subscription(1) };
     let records = [
