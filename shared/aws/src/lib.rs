@@ -1,0 +1,1 @@
+//! The store on DynamoDB and the queues on SQS, behind the ports.
