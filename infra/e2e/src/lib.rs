@@ -8,6 +8,7 @@ pub mod host;
 pub mod receiver;
 pub mod scenarios;
 pub mod scene;
+pub mod timing;
 pub mod views;
 pub mod waiting;
 
@@ -17,6 +18,7 @@ use tokio::time::Instant;
 pub use host::{Answer, Host};
 pub use receiver::{Arrival, Receiver, Reply};
 pub use scene::Scene;
+pub use timing::Timing;
 
 /// So many scenarios run at the same time. Some of them measure real time, so the machine must not be buried in work.
 const AT_ONCE: usize = 3;
