@@ -307,8 +307,8 @@ impl Engine {
         let EventRecord { tenant, event_key, .. } = &new.record;
         let body_key = BodyKey::new(tenant, event_key);
         let remove_at = self.body_remove_at();
-        self.ports.store.put_body(&body_key, new.body.clone(), remove_at).await?;
-        self.ports.store.put_body(&wanted_key(&body_key), wanted_list(&new.wanted_by), remove_at).await?;
+        let wanted = (wanted_key(&body_key), wanted_list(&new.wanted_by));
+        self.ports.store.put_bodies(vec![(body_key, new.body.clone()), wanted], remove_at).await?;
         let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
         let job = self.new_job(tenant, id.clone(), Job::FanOut(new.fan_out()));
         // If it is there already, it was started before and goes on from where it is.

@@ -48,6 +48,11 @@ impl Attempted {
         self.result.answer.is_success()
     }
 
+    /// All but a first attempt that succeeds at once.
+    pub(super) fn needs_a_record(&self) -> bool {
+        self.ready.claimed.is_some() || !self.succeeded()
+    }
+
     pub(super) fn url_id(&self) -> &UrlId {
         &self.ready.subscription.url_id
     }

@@ -212,23 +212,31 @@ impl Engine {
 
     async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
         let Some(body) = &message.body else { return Ok(()) };
-        Ok(self.ports.store.put_body(&BodyKey::of(&message.key), body.clone(), self.body_remove_at()).await?)
+        let body = vec![(BodyKey::of(&message.key), body.clone())];
+        Ok(self.ports.store.put_bodies(body, self.body_remove_at()).await?)
     }
 
     /// Each once, all at the same time: the deliveries of a fan-out share theirs.
     pub(super) async fn load_bodies(&self, keys: impl Iterator<Item = BodyKey>) -> Bodies {
-        let keys: BTreeSet<BodyKey> = keys.collect();
-        let loaded = join_all(keys.into_iter().map(|key| async move {
-            let body = self.load_body(&key).await;
-            (key, body)
-        }));
-        Bodies(loaded.await.into_iter().collect())
+        let keys: Vec<BodyKey> = keys.collect::<BTreeSet<_>>().into_iter().collect();
+        if keys.is_empty() {
+            return Bodies(HashMap::new());
+        }
+        let loaded = match self.ports.store.get_bodies(&keys).await {
+            Ok(found) => found.into_iter().zip(&keys).map(|(body, key)| present(body, key)).collect(),
+            Err(error) => keys.iter().map(|_| Err(Unavailable(error.to_string()))).collect::<Vec<_>>(),
+        };
+        Bodies(keys.into_iter().zip(loaded).collect())
     }
 
     pub(super) async fn load_body(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
-        let body = self.ports.store.get_body(key).await?;
-        body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
+        let found = self.ports.store.get_bodies(std::slice::from_ref(key)).await?;
+        present(found.into_iter().next().flatten(), key)
     }
+}
+
+fn present(body: Option<Bytes>, key: &BodyKey) -> Result<Bytes, Unavailable> {
+    body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
 }
 
 fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {

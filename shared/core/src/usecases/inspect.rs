@@ -104,9 +104,12 @@ impl Engine {
     pub async fn view_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventView>, Unavailable> {
         let Some(event) = self.get_event(tenant, id).await? else { return Ok(None) };
         let body_key = BodyKey::new(tenant, &event.event_key);
-        let (deliveries, body) =
-            join(self.deliveries_of(tenant, &event.event_key), self.ports.store.get_body(&body_key)).await;
-        Ok(Some(EventView { event, body: body?, deliveries: deliveries? }))
+        let (deliveries, bodies) = join(
+            self.deliveries_of(tenant, &event.event_key),
+            self.ports.store.get_bodies(std::slice::from_ref(&body_key)),
+        )
+        .await;
+        Ok(Some(EventView { event, body: bodies?.into_iter().next().flatten(), deliveries: deliveries? }))
     }
 
     async fn get_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventRecord>, Unavailable> {
