@@ -136,7 +136,7 @@ impl World {
                 let batch = self.queue.inner.receive(name, 10).await.unwrap();
                 let receipts: Vec<_> = batch.iter().map(|received| received.receipt.clone()).collect();
                 worked |= !batch.is_empty();
-                let verdicts = self.engine.handle(batch).await;
+                let verdicts = self.engine.handle(batch, holdfast_core::time::Timestamp::MAX).await;
                 assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
                 self.queue.inner.delete(name, receipts).await.unwrap();
             }

@@ -72,6 +72,7 @@ impl Engine {
         let started_at = self.ports.clock.now();
         let request = self.request_for(&ready);
         let result = self.ports.sender.send(request).await;
+        self.tally.count_attempt(result.answer.is_success());
         Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
     }
 

@@ -1,6 +1,7 @@
 //! Attempts of a batch, all at the same time, and what follows from them: the body, the record, then the ticket.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use crate::ids::{DeliveryKey, Tenant, UrlId};
 use crate::ports::{BodyKey, Outgoing, StoreError};
 use crate::records::{DeliveryRecord, LoggedDelivery, Reason, Record, UrlRecord, VERSION};
 use crate::rules::health::{Outcome, UrlState};
+use crate::time::Timestamp;
 
 /// The URLs at which something was parked: each is looked at once more afterwards.
 pub(super) type Parking = BTreeSet<(Tenant, UrlId)>;
@@ -24,9 +26,11 @@ impl Engine {
         &self,
         ready: Vec<Ready>,
         around: &Surroundings,
+        until_real: Timestamp,
     ) -> Vec<Result<(), Unavailable>> {
         let fresh = around.is_fresh(self.ports.clock.now_real());
-        let attempted = join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh))).await;
+        let attempted =
+            join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh, until_real))).await;
         self.conclude_all(attempted).await
     }
 
@@ -46,9 +50,18 @@ impl Engine {
         results
     }
 
-    /// Reads health again if it was read too long ago.
-    async fn attempt_freshly(&self, mut ready: Ready, mut fresh: bool) -> Result<Attempted, Unavailable> {
+    /// Reads health again if it was read too long ago. Begins nothing that could not end in time.
+    async fn attempt_freshly(
+        &self,
+        mut ready: Ready,
+        mut fresh: bool,
+        until_real: Timestamp,
+    ) -> Result<Attempted, Unavailable> {
         for _ in 0..MOST_CONFLICTS {
+            if let Err(error) = self.check_time(until_real) {
+                self.give_back(ready).await?;
+                return Err(error);
+            }
             if fresh {
                 return Ok(self.attempt(ready).await);
             }
@@ -101,6 +114,7 @@ impl Engine {
             }
             Ok(None) => None,
             Err(error) => {
+                self.tally.health_writes_dropped.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, "health.dropped");
                 None
             }
