@@ -1,4 +1,5 @@
 //! A function has so much time for a batch, and no more. What could not end in it is not begun, and goes back untouched.
+#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 use std::time::Duration;
 
