@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ports::{Inbox, QueueName, Receipt, Received};
+use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{Engine, Verdict};
 use holdfast_embedded::EmbeddedQueue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -67,7 +68,7 @@ impl Pump {
     async fn handle(self: Arc<Self>, batch: Vec<Received>, _places: OwnedSemaphorePermit) {
         let receipts: Vec<(Receipt, u32)> =
             batch.iter().map(|m| (m.receipt.clone(), m.receive_count)).collect();
-        let verdicts = self.engine.handle(batch).await;
+        let verdicts = self.engine.handle(batch, Timestamp::MAX).await;
         let mut done = Vec::with_capacity(receipts.len());
         for ((receipt, count), verdict) in receipts.into_iter().zip(verdicts) {
             match verdict {
@@ -77,7 +78,7 @@ impl Pump {
                     let wait = FIRST_BACKOFF * 2_u32.pow(count.saturating_sub(1).min(10));
                     self.postpone(receipt, wait.min(LONGEST_BACKOFF)).await;
                 }
-                Verdict::DeadLetter(why) => {
+                Verdict::Newer(why) | Verdict::DeadLetter(why) => {
                     tracing::error!(why, "a message cannot be read and is set aside");
                     self.postpone(receipt, SET_ASIDE).await;
                 }

@@ -121,6 +121,16 @@ pub fn new_event_id(now: Timestamp, random: [u8; 16]) -> String {
     format!("evt_{}", short(timed(now, random)))
 }
 
+/// When a generated id was made, which is when its event was accepted: such an event is found without a record of its own.
+#[must_use]
+pub fn generated_at(event_id: &str) -> Option<Timestamp> {
+    let tail = event_id.strip_prefix("evt_").filter(|tail| tail.len() == SHORT_LEN)?;
+    let bytes = BASE32HEX_NOPAD.decode(tail.to_ascii_uppercase().as_bytes()).ok()?;
+    let mut millis = [0; 8];
+    millis[2..].copy_from_slice(bytes.get(..6)?);
+    Some(Timestamp::from_millis(i64::from_be_bytes(millis)))
+}
+
 /// Which delivery: one event on its way to one subscription. The public id can be read back into this, so a delivery is
 /// found by its id without an index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -167,6 +177,15 @@ mod tests {
         assert_eq!(DeliveryKey::parse(&key.tenant, &key.id()), Some(key.clone()));
         assert_eq!(DeliveryKey::parse(&key.tenant, "dlv_nonsense"), None);
         assert_eq!(DeliveryKey::parse(&key.tenant, &format!("dlv_{}", "é".repeat(26))), None);
+    }
+
+    #[test]
+    fn a_generated_id_tells_its_time() {
+        let at = Timestamp::from_millis(1_767_225_600_123);
+        assert_eq!(generated_at(&new_event_id(at, [9; 16])), Some(at));
+        for other in ["evt_", "evt_1", "order-1", "evt_zzzzzzzzzzzzzzzzzzzzzzzzzz", "evt_é"] {
+            assert_eq!(generated_at(other), None);
+        }
     }
 
     #[test]

@@ -16,6 +16,8 @@ const LATEST_MS: i64 = 253_402_207_200_000;
 
 impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
+    /// For what never ends.
+    pub const MAX: Timestamp = Timestamp(i64::MAX);
 
     #[must_use]
     pub const fn from_millis(ms: i64) -> Timestamp {

@@ -44,12 +44,12 @@ fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
         let sizes = (0..20_u32).map(|n| if n == 7 { 1_000_000 } else { 10 });
         let store = &embedded.store;
         let puts = (0..).zip(sizes).map(async |(n, size)| {
-            store.put_body(&body_key(n), Bytes::from(vec![0; size]), Timestamp::ZERO).await.is_ok()
+            store.put_bodies(vec![(body_key(n), Bytes::from(vec![0; size]))], Timestamp::ZERO).await.is_ok()
         });
         let answers = join_all(puts).await;
         for (n, answer) in (0..).zip(answers) {
             assert_eq!(answer, n != 7);
-            assert_eq!(embedded.store.get_body(&body_key(n)).await.unwrap().is_some(), answer);
+            assert_eq!(embedded.store.get_bodies(&[body_key(n)]).await.unwrap()[0].is_some(), answer);
         }
 
         limit_pages(&embedded, 1).await;

@@ -229,7 +229,7 @@ fn what_is_over_is_purged_bit_by_bit() {
                 event_key: holdfast_core::ids::EventKey::of(&n.to_string(), START),
             };
             let remove_at = START + Duration::from_secs(n);
-            embedded.store.put_body(&key, bytes::Bytes::from_static(b"x"), remove_at).await.unwrap();
+            embedded.store.put_bodies(vec![(key, bytes::Bytes::from_static(b"x"))], remove_at).await.unwrap();
         }
         embedded.store.put_each(vec![record("kept")]).await.unwrap();
         let now = START + Duration::from_secs(3);

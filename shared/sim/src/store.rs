@@ -169,15 +169,22 @@ impl Store for MemoryStore {
         Ok(Some((before, after)))
     }
 
-    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError> {
+    async fn put_bodies(
+        &self,
+        bodies: Vec<(BodyKey, Bytes)>,
+        remove_at: Timestamp,
+    ) -> Result<(), StoreError> {
         let mut state = self.lock();
-        let kept = state.bodies.entry(key.clone()).or_insert((body, remove_at));
-        kept.1 = kept.1.max(remove_at);
+        for (key, body) in bodies {
+            let kept = state.bodies.entry(key).or_insert((body, remove_at));
+            kept.1 = kept.1.max(remove_at);
+        }
         Ok(())
     }
 
-    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.lock().bodies.get(key).map(|(body, _)| body.clone()))
+    async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        let state = self.lock();
+        Ok(keys.iter().map(|key| state.bodies.get(key).map(|(body, _)| body.clone())).collect())
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {

@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use holdfast_core::usecases::DeliveryLog;
+
 use crate::world::World;
 
 #[tokio::test]
@@ -94,7 +96,7 @@ async fn very_many_fields_are_refused_quickly() {
 
 #[tokio::test]
 async fn bad_subscriptions_are_refused_by_field() {
-    let world = World::with(false);
+    let world = World::with(false, DeliveryLog::All);
     for (change, fields) in [
         (json!({"url": null}), vec!["url"]),
         (json!({"url": 7}), vec!["url"]),

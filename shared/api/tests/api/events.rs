@@ -1,6 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
+use holdfast_core::usecases::DeliveryLog;
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -85,4 +86,24 @@ async fn a_failed_attempt_is_shown_with_the_event() {
     let shown = world.get("/v1/events/x").await.expect(StatusCode::OK);
     assert_eq!(shown["deliveries"][0]["state"], "waiting");
     assert_eq!(shown["deliveries"][0]["attempts"][0]["status"], 500);
+}
+
+#[tokio::test]
+async fn where_only_trouble_is_logged_an_event_without_an_id_is_found_by_its_trouble() {
+    let world = World::with(true, DeliveryLog::Trouble);
+    world.subscribe("a").await;
+    let event = r#"{"type":"a","subject":"s","data":1}"#;
+    let good = world.post("/v1/events", event).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    world.get(&format!("/v1/events/{}", good["id"].as_str().unwrap())).await.problem(404);
+
+    world.receiver.status.store(500, Ordering::Relaxed);
+    let bad = world.post("/v1/events", event).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let id = bad["id"].as_str().unwrap();
+    let shown = world.get(&format!("/v1/events/{id}")).await.expect(StatusCode::OK);
+    assert_eq!((&shown["id"], &shown["subject"], &shown["data"]), (&bad["id"], &json!("s"), &json!(1)));
+    assert_eq!(shown["deliveries"][0]["attempts"][0]["status"], 500);
+    let listed = world.get(&format!("/v1/deliveries?event={id}")).await.expect(StatusCode::OK);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
 }

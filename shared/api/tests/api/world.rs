@@ -68,10 +68,10 @@ impl Queue for FragileQueue {
 
 impl World {
     pub(crate) fn new() -> World {
-        World::with(true)
+        World::with(true, DeliveryLog::All)
     }
 
-    pub(crate) fn with(http_allowed: bool) -> World {
+    pub(crate) fn with(http_allowed: bool, delivery_log: DeliveryLog) -> World {
         let clock = Arc::new(VirtualClock::new(START));
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
@@ -88,7 +88,7 @@ impl World {
             http_timeout: Duration::from_secs(10),
             function_timeout: Duration::from_secs(30),
             keep: Duration::from_secs(7 * 86_400),
-            delivery_log: DeliveryLog::All,
+            delivery_log,
             schedule: Schedule::default(),
             http_allowed,
         };
@@ -136,7 +136,7 @@ impl World {
                 let batch = self.queue.inner.receive(name, 10).await.unwrap();
                 let receipts: Vec<_> = batch.iter().map(|received| received.receipt.clone()).collect();
                 worked |= !batch.is_empty();
-                let verdicts = self.engine.handle(batch).await;
+                let verdicts = self.engine.handle(batch, holdfast_core::time::Timestamp::MAX).await;
                 assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
                 self.queue.inner.delete(name, receipts).await.unwrap();
             }

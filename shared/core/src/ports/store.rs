@@ -11,8 +11,9 @@ pub const MOST_KEYS: usize = 100;
 /// The most writes of one transaction.
 pub const MOST_WRITES: usize = 100;
 
-/// A record and the version under which it was read. A new record has version 1, and every write of its key adds 1, so that
-/// whoever wrote over version v knows that v + 1 is its own.
+/// A record and the version under which it was read. What was written where nothing was ([`Expect::Absent`]) has version 1, and
+/// what was written over version v ([`Expect::Version`]) has v + 1, so that whoever wrote it knows its own version. A write that
+/// expected nothing makes some version that was never there before, because a store need not look before it writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned {
     pub record: Record,
@@ -146,6 +147,10 @@ pub trait Store: Send + Sync {
 
     /// Counts outcomes on a URL by [`UrlRecord::count`], atomically, with its history. Correct under any number of concurrent
     /// callers. Answers the record before and after; `None` if there is no such URL.
+    ///
+    /// Whoever writes the record with [`Expect::Version`] meanwhile neither loses outcomes nor is kept from writing by outcomes
+    /// that only count: a store may leave the version as it is then, and keep the counters that it has when the record is
+    /// written in the same generation.
     async fn count_outcomes(
         &self,
         tenant: &Tenant,
@@ -154,10 +159,13 @@ pub trait Store: Send + Sync {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
 
-    /// Stores a body if there is none, durable when it answers. Its removal time is only ever moved on.
-    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError>;
+    /// Stores bodies, durable when it answers. A key has the same body for ever, so storing it again changes nothing. `remove_at`
+    /// is counted from now, so that a later call moves the removal on.
+    async fn put_bodies(&self, bodies: Vec<(BodyKey, Bytes)>, remove_at: Timestamp)
+    -> Result<(), StoreError>;
 
-    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError>;
+    /// In the order of the keys, any number of them.
+    async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError>;
 
     /// Moves a body's removal on; never nearer. `false`: there is no such body.
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError>;

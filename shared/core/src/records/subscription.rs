@@ -87,6 +87,15 @@ pub struct TenantVersion {
 }
 
 impl TenantVersion {
+    /// As it was found, or as it is before anything was.
+    #[must_use]
+    pub fn found(tenant: &Tenant, record: Option<super::Record>) -> TenantVersion {
+        match record {
+            Some(super::Record::TenantVersion(version)) => version,
+            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
+        }
+    }
+
     #[must_use]
     pub fn key(tenant: &Tenant) -> Key {
         Key::new(format!("tenant#{tenant}"), "version")

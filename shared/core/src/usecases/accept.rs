@@ -11,11 +11,11 @@ use serde_json::value::RawValue;
 
 use super::fan_out::{first_attempt, wanted_key, wanted_list};
 use super::subscriptions::{SubscriptionList, matching};
-use super::{Engine, MOST_CONFLICTS, Unavailable};
+use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{EventKey, JobId, Tenant, fingerprint, new_event_id};
 use crate::messages::Message;
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
-use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, Subscription, VERSION};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Versioned, Write};
+use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, Subscription, TenantVersion, VERSION};
 use crate::time::Timestamp;
 
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
@@ -119,9 +119,9 @@ fn fingerprint_of(event: &NewEvent) -> String {
 impl Engine {
     /// All or none: an error means that nothing of this was accepted, though some may still be delivered.
     pub async fn accept(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Vec<Accepted>, AcceptError> {
-        let subscriptions = self.current_subscriptions(tenant).await?;
         for _ in 0..MOST_CONFLICTS {
-            let seen = self.meet_ids(tenant, &events, &subscriptions).await?;
+            let (subscriptions, earlier) = self.read_before(tenant, &events).await?;
+            let seen = self.meet_ids(tenant, &events, earlier, &subscriptions)?;
             if self.lease_ids(&seen).await? {
                 self.queue_deliveries(&seen).await?;
                 return Ok(seen.into_iter().map(answer).collect());
@@ -130,27 +130,36 @@ impl Engine {
         Err(Unavailable("the ids of these events are being used by others".to_owned()).into())
     }
 
-    /// Finds out which ids are new, and which are repeats.
-    async fn meet_ids(
+    /// The subscriptions as of now, and what is known of the given ids, in their order: by one read.
+    async fn read_before(
         &self,
         tenant: &Tenant,
         events: &[NewEvent],
+    ) -> Result<(SubscriptionList, Vec<Option<Versioned>>), Unavailable> {
+        let ids = events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id));
+        let keys: Vec<_> = std::iter::once(TenantVersion::key(tenant)).chain(ids).collect();
+        let mut found = self.get_all(&keys).await?.into_iter();
+        let version = TenantVersion::found(tenant, found.next().flatten().map(|v| v.record));
+        let subscriptions = self.subscriptions_at(tenant, version.version).await?;
+        Ok((subscriptions, found.collect()))
+    }
+
+    /// Finds out which ids are new, and which are repeats.
+    fn meet_ids(
+        &self,
+        tenant: &Tenant,
+        events: &[NewEvent],
+        found: Vec<Option<Versioned>>,
         subscriptions: &SubscriptionList,
     ) -> Result<Vec<Seen>, AcceptError> {
-        let keys: Vec<_> =
-            events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id)).collect();
-        let found = if keys.is_empty() {
-            Vec::new()
-        } else {
-            self.ports.store.get(&keys).await.map_err(Unavailable::from)?
-        };
         let mut found = found.into_iter();
         let mut here: HashMap<&str, (String, u64)> = HashMap::new();
         let mut seen = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
             let Some(id) = &event.id else {
-                let id = new_event_id(self.ports.clock.now(), self.random());
-                seen.push(self.incoming(tenant, event, id, None, None, subscriptions));
+                let now = self.ports.clock.now();
+                let id = new_event_id(now, self.random());
+                seen.push(self.incoming(tenant, event, id, None, (now, false), subscriptions));
                 continue;
             };
             let earlier = found.next().flatten();
@@ -196,7 +205,8 @@ impl Engine {
         });
         let Some((record, version)) = remembered else {
             let expect = earlier.as_ref().map_or(Expect::Absent, |(_, version)| Expect::Version(*version));
-            return Ok(self.incoming(tenant, event, id.to_owned(), Some(expect), None, subscriptions));
+            let begins = (now.schedule, false);
+            return Ok(self.incoming(tenant, event, id.to_owned(), Some(expect), begins, subscriptions));
         };
         if record.fingerprint != print {
             return Err(AcceptError::IdTaken { index, id: id.to_owned() });
@@ -213,32 +223,25 @@ impl Engine {
             // Whoever began this died: it is finished with the acceptance time that it had.
             IdPhase::Pending { .. } => {
                 let expect = Some(Expect::Version(*version));
-                Ok(self.incoming(
-                    tenant,
-                    event,
-                    id.to_owned(),
-                    expect,
-                    Some(record.accepted_at),
-                    subscriptions,
-                ))
+                let goes_on = (record.accepted_at, true);
+                Ok(self.incoming(tenant, event, id.to_owned(), expect, goes_on, subscriptions))
             }
         }
     }
 
+    /// `again`: it was accepted before, and whoever did so may have queued its deliveries.
     fn incoming(
         &self,
         tenant: &Tenant,
         event: &NewEvent,
         id: String,
         expect: Option<Expect>,
-        accepted_before: Option<Timestamp>,
+        (accepted_at, again): (Timestamp, bool),
         subscriptions: &SubscriptionList,
     ) -> Seen {
-        let now = self.ports.clock.both();
-        let accepted_at = accepted_before.unwrap_or(now.schedule);
         let body = body_of(event, &id, accepted_at);
         let wanted_by: Vec<_> = matching(subscriptions, &event.event_type, &body).cloned().collect();
-        let lease_until_real = now.real + self.settings.function_timeout;
+        let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
             v: VERSION,
             tenant: tenant.clone(),
@@ -252,7 +255,7 @@ impl Engine {
             remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
             id,
         };
-        Seen::New(Box::new(Incoming { record, body, wanted_by, expect, again: accepted_before.is_some() }))
+        Seen::New(Box::new(Incoming { record, body, wanted_by, expect, again }))
     }
 
     /// `false`: somebody else was faster with one of the ids.
@@ -272,10 +275,11 @@ impl Engine {
         let mut finished = Vec::new();
         for new in new_ones(seen) {
             let done = Record::Event(EventRecord { phase: IdPhase::Done, ..new.record.clone() });
-            if new.expect.is_some() {
-                finished.push(done)
-            } else {
-                records.push(done)
+            // The key of a generated id can be worked out, so the cheapest log does without a record of the event.
+            match (new.expect.is_some(), self.settings.delivery_log) {
+                (true, _) => finished.push(done),
+                (false, DeliveryLog::All) => records.push(done),
+                (false, DeliveryLog::Trouble) => {}
             }
             let count = new.wanted_by.len();
             if count > MOST_INLINE_DELIVERIES || (count > 0 && new.body.len() > MOST_INLINE_BYTES) {
@@ -307,8 +311,8 @@ impl Engine {
         let EventRecord { tenant, event_key, .. } = &new.record;
         let body_key = BodyKey::new(tenant, event_key);
         let remove_at = self.body_remove_at();
-        self.ports.store.put_body(&body_key, new.body.clone(), remove_at).await?;
-        self.ports.store.put_body(&wanted_key(&body_key), wanted_list(&new.wanted_by), remove_at).await?;
+        let wanted = (wanted_key(&body_key), wanted_list(&new.wanted_by));
+        self.ports.store.put_bodies(vec![(body_key, new.body.clone()), wanted], remove_at).await?;
         let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
         let job = self.new_job(tenant, id.clone(), Job::FanOut(new.fan_out()));
         // If it is there already, it was started before and goes on from where it is.

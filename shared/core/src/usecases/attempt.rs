@@ -48,6 +48,11 @@ impl Attempted {
         self.result.answer.is_success()
     }
 
+    /// All but a first attempt that succeeds at once.
+    pub(super) fn needs_a_record(&self) -> bool {
+        self.ready.claimed.is_some() || !self.succeeded()
+    }
+
     pub(super) fn url_id(&self) -> &UrlId {
         &self.ready.subscription.url_id
     }
@@ -67,6 +72,7 @@ impl Engine {
         let started_at = self.ports.clock.now();
         let request = self.request_for(&ready);
         let result = self.ports.sender.send(request).await;
+        self.tally.count_attempt(result.answer.is_success());
         Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
     }
 

@@ -1,8 +1,10 @@
 //! Attempts of a batch, all at the same time, and what follows from them: the body, the record, then the ticket.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::attempt::{Attempted, Ready};
@@ -10,9 +12,10 @@ use super::enqueue::{release_ticket, ticket_for};
 use super::surroundings::{Prospect, Surroundings};
 use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, Tenant, UrlId};
-use crate::ports::{BodyKey, Expect, Outgoing, StoreError, Write};
+use crate::ports::{BodyKey, Outgoing, StoreError};
 use crate::records::{DeliveryRecord, LoggedDelivery, Reason, Record, UrlRecord, VERSION};
 use crate::rules::health::{Outcome, UrlState};
+use crate::time::Timestamp;
 
 /// The URLs at which something was parked: each is looked at once more afterwards.
 pub(super) type Parking = BTreeSet<(Tenant, UrlId)>;
@@ -23,9 +26,11 @@ impl Engine {
         &self,
         ready: Vec<Ready>,
         around: &Surroundings,
+        until_real: Timestamp,
     ) -> Vec<Result<(), Unavailable>> {
         let fresh = around.is_fresh(self.ports.clock.now_real());
-        let attempted = join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh))).await;
+        let attempted =
+            join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh, until_real))).await;
         self.conclude_all(attempted).await
     }
 
@@ -34,12 +39,8 @@ impl Engine {
         attempted: Vec<Result<Attempted, Unavailable>>,
     ) -> Vec<Result<(), Unavailable>> {
         let done: Vec<&Attempted> = attempted.iter().flatten().collect();
-        let (released, (), concluded) = join3(
-            self.count_on_urls(&done),
-            self.log_successes(&done),
-            join_all(attempted.iter().map(|one| self.conclude(one))),
-        )
-        .await;
+        let (released, (), concluded) =
+            join3(self.count_on_urls(&done), self.log_successes(&done), self.conclude_each(&attempted)).await;
         let mut tickets = released;
         let mut results = Vec::with_capacity(concluded.len());
         for one in concluded {
@@ -49,9 +50,18 @@ impl Engine {
         results
     }
 
-    /// Reads health again if it was read too long ago.
-    async fn attempt_freshly(&self, mut ready: Ready, mut fresh: bool) -> Result<Attempted, Unavailable> {
+    /// Reads health again if it was read too long ago. Begins nothing that could not end in time.
+    async fn attempt_freshly(
+        &self,
+        mut ready: Ready,
+        mut fresh: bool,
+        until_real: Timestamp,
+    ) -> Result<Attempted, Unavailable> {
         for _ in 0..MOST_CONFLICTS {
+            if let Err(error) = self.check_time(until_real) {
+                self.give_back(ready).await?;
+                return Err(error);
+            }
             if fresh {
                 return Ok(self.attempt(ready).await);
             }
@@ -104,6 +114,7 @@ impl Engine {
             }
             Ok(None) => None,
             Err(error) => {
+                self.tally.health_writes_dropped.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, "health.dropped");
                 None
             }
@@ -117,10 +128,9 @@ impl Engine {
             return;
         }
         let records = at_once().map(|one| Record::Logged(self.logged(one))).collect();
-        let bodies = at_once().filter(|one| one.ready.body_is_inline).map(|one| self.store_body(&one.ready));
-        let (records, bodies) = join(self.ports.store.put_each(records), join_all(bodies)).await;
-        let lost = records.map_or(true, |left| !left.is_empty()) || bodies.iter().any(Result::is_err);
-        if lost {
+        let (records, bodies) =
+            join(self.ports.store.put_each(records), self.store_bodies(at_once().copied())).await;
+        if bodies.is_err() || records.map_or(true, |left| !left.is_empty()) {
             tracing::error!("some deliveries succeeded but could not be logged");
         }
     }
@@ -139,17 +149,53 @@ impl Engine {
         }
     }
 
-    async fn store_body(&self, ready: &Ready) -> Result<(), Unavailable> {
-        let key = BodyKey::of(ready.key());
-        Ok(self.ports.store.put_body(&key, ready.body.clone(), self.body_remove_at()).await?)
+    /// Of those that came with their messages: the others are stored already.
+    async fn store_bodies(&self, of: impl Iterator<Item = &Attempted>) -> Result<(), Unavailable> {
+        let bodies: BTreeMap<BodyKey, Bytes> = of
+            .filter(|one| one.ready.body_is_inline)
+            .map(|one| (BodyKey::of(one.ready.key()), one.ready.body.clone()))
+            .collect();
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        Ok(self.ports.store.put_bodies(bodies.into_iter().collect(), self.body_remove_at()).await?)
+    }
+
+    /// Bodies and attempts are stored for all at once, before the records that need them. One answer for each, in their order.
+    async fn conclude_each(
+        &self,
+        attempted: &[Result<Attempted, Unavailable>],
+    ) -> Vec<Result<Option<Outgoing>, Unavailable>> {
+        let recorded = || attempted.iter().flatten().filter(|one| one.needs_a_record());
+        let (bodies, ()) =
+            join(self.store_bodies(recorded().filter(|one| !one.succeeded())), self.log_attempts(recorded()))
+                .await;
+        let concluded = attempted.iter().map(|one| {
+            let without_body = bodies.as_ref().err().map(|error| Unavailable(error.to_string()));
+            async move {
+                let one = one.as_ref().map_err(|e| Unavailable(e.to_string()))?;
+                match without_body {
+                    Some(error) if one.ready.body_is_inline && !one.succeeded() => Err(error),
+                    _ => self.conclude(one).await,
+                }
+            }
+        });
+        join_all(concluded).await
+    }
+
+    /// An attempt that cannot be logged was made all the same: what follows from it is more important than its log.
+    async fn log_attempts(&self, of: impl Iterator<Item = &Attempted>) {
+        let attempts: Vec<Record> = of.map(|one| Record::Attempt(self.attempt_record(one))).collect();
+        if attempts.is_empty() {
+            return;
+        }
+        if self.ports.store.put_each(attempts).await.map_or(true, |left| !left.is_empty()) {
+            tracing::error!("some attempts could not be logged");
+        }
     }
 
     /// Makes the record say what happened. Answers the ticket that is to be sent.
-    async fn conclude(
-        &self,
-        attempted: &Result<Attempted, Unavailable>,
-    ) -> Result<Option<Outgoing>, Unavailable> {
-        let one = attempted.as_ref().map_err(|e| Unavailable(e.to_string()))?;
+    async fn conclude(&self, one: &Attempted) -> Result<Option<Outgoing>, Unavailable> {
         if tracing::enabled!(tracing::Level::INFO) {
             self.log_attempt(one, &self.record_after(one));
         }
@@ -171,18 +217,10 @@ impl Engine {
     }
 
     async fn record_first_failure(&self, one: &Attempted) -> Result<Option<Outgoing>, Unavailable> {
-        if one.ready.body_is_inline {
-            self.store_body(&one.ready).await?;
-        }
         let record = self.record_after(one);
         let ticket = ticket_for(&record, self.ports.clock.now());
-        let attempt = Record::Attempt(self.attempt_record(one));
-        if self.create(record, vec![Write::put(attempt.clone(), Expect::Any)]).await? {
-            return Ok(ticket);
-        }
-        // Somebody else has recorded this delivery, and is looking after it. The attempt was made all the same.
-        self.ports.store.put_each(vec![attempt]).await?;
-        Ok(None)
+        // If somebody else has recorded this delivery, they are looking after it.
+        Ok(if self.create(record, Vec::new()).await? { ticket } else { None })
     }
 
     fn apply(&self, one: &Attempted, record: &mut DeliveryRecord) {
@@ -204,14 +242,12 @@ impl Engine {
         mut version: u64,
     ) -> Result<Option<Outgoing>, Unavailable> {
         let number = (claimed.epoch, claimed.next_attempt);
-        let attempt = Record::Attempt(self.attempt_record(one));
         let mut current = claimed;
         for _ in 0..MOST_CONFLICTS {
             let mut record = current.clone();
             self.apply(one, &mut record);
             let ticket = ticket_for(&record, self.ports.clock.now());
-            let with = vec![Write::put(attempt.clone(), Expect::Any)];
-            if self.put_delivery(&current, version, record, with).await? {
+            if self.put_delivery(&current, version, record, Vec::new()).await? {
                 return Ok(ticket);
             }
             let Some((fresh, fresh_version)) = self.get_delivery(one.ready.key()).await? else {
@@ -222,7 +258,6 @@ impl Engine {
             let came_late = fresh.reason == Some(Reason::Expired) && one.succeeded();
             let concerns = fresh.epoch == number.0 && (goes_on || came_late);
             if !concerns {
-                self.ports.store.put_each(vec![attempt]).await?;
                 return Ok(None);
             }
             (current, version) = (fresh, fresh_version);

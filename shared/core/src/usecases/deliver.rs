@@ -14,6 +14,7 @@ use crate::ids::UrlId;
 use crate::messages::FirstAttempt;
 use crate::ports::{BodyKey, Expect, Write};
 use crate::records::{DeliveryRecord, LoggedDelivery, NewDelivery, Reason, Record};
+use crate::time::Timestamp;
 
 /// A message that came this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
 const SUSPICIOUS_RECEIVES: u32 = 3;
@@ -40,7 +41,11 @@ enum Met {
 }
 
 impl Engine {
-    pub(super) async fn deliver_firsts(&self, batch: Vec<FirstMessage>) -> Vec<Result<(), Unavailable>> {
+    pub(super) async fn deliver_firsts(
+        &self,
+        batch: Vec<FirstMessage>,
+        until_real: Timestamp,
+    ) -> Vec<Result<(), Unavailable>> {
         let met = join_all(batch.into_iter().map(|first| self.meet(first))).await;
         let mut results: Vec<Option<Result<(), Unavailable>>> = Vec::with_capacity(met.len());
         let (mut fresh, mut known) = (Vec::new(), Vec::new());
@@ -55,7 +60,8 @@ impl Engine {
         }
         let (fresh_indexes, fresh): (Vec<_>, Vec<_>) = fresh.into_iter().unzip();
         let (known_indexes, known): (Vec<_>, Vec<_>) = known.into_iter().unzip();
-        let (fresh, known) = join(self.deliver_fresh(fresh), self.deliver_tickets(known)).await;
+        let (fresh, known) =
+            join(self.deliver_fresh(fresh, until_real), self.deliver_tickets(known, until_real)).await;
         for (index, result) in
             fresh_indexes.into_iter().zip(fresh).chain(known_indexes.into_iter().zip(known))
         {
@@ -97,7 +103,11 @@ impl Engine {
         Ok(())
     }
 
-    async fn deliver_fresh(&self, batch: Vec<FirstAttempt>) -> Vec<Result<(), Unavailable>> {
+    async fn deliver_fresh(
+        &self,
+        batch: Vec<FirstAttempt>,
+        until_real: Timestamp,
+    ) -> Vec<Result<(), Unavailable>> {
         if batch.is_empty() {
             return Vec::new();
         }
@@ -122,7 +132,7 @@ impl Engine {
         }
         let (held_back, attempted) = join(
             self.hold_back(others.iter().map(|index| &batch[*index]), &around),
-            self.attempt_and_conclude(ready, &around),
+            self.attempt_and_conclude(ready, &around, until_real),
         )
         .await;
         for (index, result) in others.into_iter().zip(held_back).chain(indexes.into_iter().zip(attempted)) {
@@ -212,23 +222,31 @@ impl Engine {
 
     async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
         let Some(body) = &message.body else { return Ok(()) };
-        Ok(self.ports.store.put_body(&BodyKey::of(&message.key), body.clone(), self.body_remove_at()).await?)
+        let body = vec![(BodyKey::of(&message.key), body.clone())];
+        Ok(self.ports.store.put_bodies(body, self.body_remove_at()).await?)
     }
 
     /// Each once, all at the same time: the deliveries of a fan-out share theirs.
     pub(super) async fn load_bodies(&self, keys: impl Iterator<Item = BodyKey>) -> Bodies {
-        let keys: BTreeSet<BodyKey> = keys.collect();
-        let loaded = join_all(keys.into_iter().map(|key| async move {
-            let body = self.load_body(&key).await;
-            (key, body)
-        }));
-        Bodies(loaded.await.into_iter().collect())
+        let keys: Vec<BodyKey> = keys.collect::<BTreeSet<_>>().into_iter().collect();
+        if keys.is_empty() {
+            return Bodies(HashMap::new());
+        }
+        let loaded = match self.ports.store.get_bodies(&keys).await {
+            Ok(found) => found.into_iter().zip(&keys).map(|(body, key)| present(body, key)).collect(),
+            Err(error) => keys.iter().map(|_| Err(Unavailable(error.to_string()))).collect::<Vec<_>>(),
+        };
+        Bodies(keys.into_iter().zip(loaded).collect())
     }
 
     pub(super) async fn load_body(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
-        let body = self.ports.store.get_body(key).await?;
-        body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
+        let found = self.ports.store.get_bodies(std::slice::from_ref(key)).await?;
+        present(found.into_iter().next().flatten(), key)
     }
+}
+
+fn present(body: Option<Bytes>, key: &BodyKey) -> Result<Bytes, Unavailable> {
+    body.ok_or_else(|| Unavailable(format!("the body of {} is missing", key.event_key)))
 }
 
 fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {

@@ -1,11 +1,12 @@
 //! Sending hints. A hint that cannot be sent is not an error: the record knows when somebody will look.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Engine, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::messages::Message;
-use crate::ports::{Delay, Outgoing, QueueName};
+use crate::ports::{Delay, Outgoing, QueueName, SendError};
 use crate::records::{DeliveryRecord, DeliveryState};
 use crate::time::Timestamp;
 
@@ -46,6 +47,8 @@ impl Engine {
             return;
         }
         if let Err(error) = self.ports.queue.send(QueueName::Retry, tickets).await {
+            let SendError::Partly { unsent, .. } = &error;
+            self.tally.tickets_not_sent.fetch_add(unsent.len() as u64, Ordering::Relaxed);
             tracing::warn!(%error, "tickets were not sent; the sweep will send them");
         }
     }

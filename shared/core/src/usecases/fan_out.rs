@@ -1,6 +1,7 @@
 //! One event to many subscriptions, in steps that can be repeated.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -9,6 +10,7 @@ use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
 use crate::messages::{FirstAttempt, Message};
 use crate::ports::{BodyKey, Delay, Outgoing};
 use crate::records::{FanOut, Job, JobRecord, Subscription};
+use crate::time::Timestamp;
 
 /// How many deliveries one step queues.
 const STEP: usize = 100;
@@ -63,6 +65,7 @@ impl Engine {
         job: JobRecord,
         mut version: u64,
         mut fan_out: FanOut,
+        until_real: Timestamp,
     ) -> Result<(), Unavailable> {
         // Somebody began a step and did not finish it: what it sent is sent again, and says so.
         let mut again = fan_out.started;
@@ -76,6 +79,10 @@ impl Engine {
         let wanted = wanted_by(&self.load_body(&wanted_key(&body_key)).await?);
         let left = fan_out.after.as_ref().map_or(0, |after| wanted.partition_point(|(id, _)| id <= after));
         for step in wanted[left..].chunks(STEP) {
+            if self.check_time(until_real).is_err() {
+                self.send_job_ticket(&job, Duration::ZERO).await;
+                return Ok(());
+            }
             let messages = step
                 .iter()
                 .map(|(id, url_id)| first_attempt(&job.tenant, &fan_out, (id, url_id), None, again))

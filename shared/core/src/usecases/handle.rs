@@ -5,6 +5,7 @@ use futures_util::future::{join_all, join3};
 use super::{Engine, Unavailable};
 use crate::messages::{FirstAttempt, Message, Undecodable};
 use crate::ports::Received;
+use crate::time::Timestamp;
 
 /// What the host does with a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Verdict {
     Done,
     /// We failed, not the customer: give it back after a while.
     Again(String),
+    /// A newer Holdfast wrote it: send it again unchanged, as a new message with a delay, so that it never looks like poison.
+    Newer(String),
     /// Nobody can read it: put it aside for a person.
     DeadLetter(String),
 }
@@ -42,8 +45,9 @@ pub(super) struct FirstMessage {
 }
 
 impl Engine {
-    /// One verdict per message, in their order. A customer's failure is never an error here.
-    pub async fn handle(&self, batch: Vec<Received>) -> Vec<Verdict> {
+    /// One verdict per message, in their order. A customer's failure is never an error here. At `until_real` the host's time for
+    /// this batch is over: nothing is begun that could not end before, and goes back instead.
+    pub async fn handle(&self, batch: Vec<Received>, until_real: Timestamp) -> Vec<Verdict> {
         let mut verdicts = vec![Verdict::Done; batch.len()];
         let (mut firsts, mut tickets, mut others) = (Vec::new(), Vec::new(), Vec::new());
         for (index, received) in batch.into_iter().enumerate() {
@@ -63,10 +67,13 @@ impl Engine {
         let (first_indexes, firsts): (Vec<_>, Vec<_>) = firsts.into_iter().unzip();
         let (ticket_indexes, tickets): (Vec<_>, Vec<_>) = tickets.into_iter().unzip();
         let others = join_all(
-            others.into_iter().map(|(index, message)| async move { (index, self.follow(message).await) }),
+            others
+                .into_iter()
+                .map(|(index, message)| async move { (index, self.follow(message, until_real).await) }),
         );
         let (firsts, tickets, others) =
-            join3(self.deliver_firsts(firsts), self.deliver_tickets(tickets), others).await;
+            join3(self.deliver_firsts(firsts, until_real), self.deliver_tickets(tickets, until_real), others)
+                .await;
         let all = first_indexes
             .into_iter()
             .zip(firsts)
@@ -79,16 +86,16 @@ impl Engine {
     }
 
     /// Everything but deliveries is handled one by one.
-    async fn follow(&self, message: Message) -> Result<(), Unavailable> {
+    async fn follow(&self, message: Message, until_real: Timestamp) -> Result<(), Unavailable> {
         match message {
-            Message::Probe { tenant, url_id } => self.probe(&tenant, &url_id).await,
+            Message::Probe { tenant, url_id } => self.probe(&tenant, &url_id, until_real).await,
             Message::Release { tenant, url_id, step } => self.release(&tenant, &url_id, step).await,
-            Message::Job { tenant, id } => self.go_on_with(&tenant, &id).await,
+            Message::Job { tenant, id } => self.go_on_with(&tenant, &id, until_real).await,
             Message::FirstAttempt(_) | Message::Delivery { .. } => Ok(()),
         }
     }
 }
 
 fn newer(version: u32) -> Verdict {
-    Verdict::Again(format!("message version {version} is for a newer Holdfast"))
+    Verdict::Newer(format!("message version {version} is for a newer Holdfast"))
 }

@@ -3,11 +3,11 @@
 use futures_util::future::{join, join_all};
 
 use super::{Engine, Unavailable};
-use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId, generated_at};
 use crate::ports::{BodyKey, IndexQuery, Order, Query};
 use crate::records::{
-    Attempt, DeliveryRecord, DeliveryState, EventRecord, HistoryEntry, ListIndex, LoggedDelivery, Reason,
-    Record, UrlListEntry, UrlRecord,
+    Attempt, DeliveryRecord, DeliveryState, EventRecord, HistoryEntry, IdPhase, ListIndex, LoggedDelivery,
+    Reason, Record, UrlListEntry, UrlRecord, VERSION,
 };
 use crate::rules::health::UrlState;
 use crate::time::Timestamp;
@@ -102,11 +102,17 @@ impl Engine {
     }
 
     pub async fn view_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventView>, Unavailable> {
-        let Some(event) = self.get_event(tenant, id).await? else { return Ok(None) };
-        let body_key = BodyKey::new(tenant, &event.event_key);
-        let (deliveries, body) =
-            join(self.deliveries_of(tenant, &event.event_key), self.ports.store.get_body(&body_key)).await;
-        Ok(Some(EventView { event, body: body?, deliveries: deliveries? }))
+        let recorded = self.get_event(tenant, id).await?;
+        let Some(event_key) = event_key_of(id, recorded.as_ref()) else { return Ok(None) };
+        let body_key = BodyKey::new(tenant, &event_key);
+        let (deliveries, bodies) = join(
+            self.deliveries_of(tenant, &event_key),
+            self.ports.store.get_bodies(std::slice::from_ref(&body_key)),
+        )
+        .await;
+        let (deliveries, body) = (deliveries?, bodies?.into_iter().next().flatten());
+        let event = recorded.or_else(|| unrecorded(tenant, event_key, &deliveries, body.as_deref()));
+        Ok(event.map(|event| EventView { event, body, deliveries }))
     }
 
     async fn get_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventRecord>, Unavailable> {
@@ -210,8 +216,9 @@ impl Engine {
         after: Option<String>,
         limit: usize,
     ) -> Result<ListPage<DeliveryView>, ListError> {
-        let event = self.get_event(tenant, event_id).await?.ok_or(ListError::UnknownEvent)?;
-        let mut all = self.deliveries_of(tenant, &event.event_key).await?;
+        let recorded = self.get_event(tenant, event_id).await?;
+        let event_key = event_key_of(event_id, recorded.as_ref()).ok_or(ListError::UnknownEvent)?;
+        let mut all = self.deliveries_of(tenant, &event_key).await?;
         all.retain(|view| filter.wants(view) && after.as_ref().is_none_or(|after| view.id > *after));
         let more = all.len() > limit;
         all.truncate(limit);
@@ -386,4 +393,38 @@ fn view_of_log(log: LoggedDelivery) -> DeliveryView {
         expires_at: None,
         attempts: Vec::new(),
     }
+}
+
+fn event_key_of(id: &str, recorded: Option<&EventRecord>) -> Option<EventKey> {
+    match recorded {
+        Some(event) => Some(event.event_key.clone()),
+        None => generated_at(id).map(|accepted_at| EventKey::of(id, accepted_at)),
+    }
+}
+
+/// An event that has no record of its own, as its deliveries show it: where only trouble is logged.
+fn unrecorded(
+    tenant: &Tenant,
+    event_key: EventKey,
+    deliveries: &[DeliveryView],
+    body: Option<&[u8]>,
+) -> Option<EventRecord> {
+    #[derive(serde::Deserialize)]
+    struct Posted {
+        subject: Option<String>,
+    }
+    let one = deliveries.first()?;
+    Some(EventRecord {
+        v: VERSION,
+        tenant: tenant.clone(),
+        id: one.event_id.clone(),
+        event_key,
+        event_type: one.event_type.clone(),
+        subject: body.and_then(|body| serde_json::from_slice::<Posted>(body).ok()?.subject),
+        accepted_at: one.accepted_at,
+        deliveries: deliveries.len() as u64,
+        fingerprint: String::new(),
+        phase: IdPhase::Done,
+        remove_at: None,
+    })
 }

@@ -1,27 +1,35 @@
 //! Goes on with work that takes many steps.
 
+use std::time::Duration;
+
 use super::{Engine, Unavailable};
 use crate::ids::{JobId, Tenant};
-use crate::ports::{Expect, Write};
+use crate::messages::Message;
+use crate::ports::{Delay, Expect, Outgoing, Write};
 use crate::records::{Job, JobRecord, Record, VERSION};
 use crate::time::Timestamp;
 
 /// The sweep goes on with a job whose ticket was lost.
-const JOB_GRACE: std::time::Duration = std::time::Duration::from_secs(5 * 60);
+const JOB_GRACE: Duration = Duration::from_secs(5 * 60);
 
 impl Engine {
     pub(super) fn new_job(&self, tenant: &Tenant, id: JobId, job: Job) -> JobRecord {
         JobRecord { v: VERSION, tenant: tenant.clone(), id, job, look_at: self.next_look_at_job(), looks: 0 }
     }
 
-    pub(super) async fn go_on_with(&self, tenant: &Tenant, id: &JobId) -> Result<(), Unavailable> {
+    pub(super) async fn go_on_with(
+        &self,
+        tenant: &Tenant,
+        id: &JobId,
+        until_real: Timestamp,
+    ) -> Result<(), Unavailable> {
         let found = self.get_one(JobRecord::key(tenant, id)).await?;
         let Some((Record::Job(record), version)) = found.map(|v| (v.record, v.version)) else {
             return Ok(());
         };
         match record.job.clone() {
-            Job::FanOut(fan_out) => self.fan_out(record, version, fan_out).await,
-            Job::Unsubscribe(unsubscribe) => self.unsubscribe(record, version, unsubscribe).await,
+            Job::FanOut(fan_out) => self.fan_out(record, version, fan_out, until_real).await,
+            Job::Unsubscribe(unsubscribe) => self.unsubscribe(record, version, unsubscribe, until_real).await,
         }
     }
 
@@ -43,6 +51,13 @@ impl Engine {
     fn next_look_at_job(&self) -> Timestamp {
         let working = self.ports.clock.stretch(self.settings.function_timeout);
         self.ports.clock.now() + JOB_GRACE.max(working)
+    }
+
+    /// A job that does not end in the time of one batch goes on with the next.
+    pub(super) async fn send_job_ticket(&self, job: &JobRecord, wait_real: Duration) {
+        let message = Message::Job { tenant: job.tenant.clone(), id: job.id.clone() };
+        let delay = Delay::at_most(self.ports.clock.stretch(wait_real));
+        self.hint(vec![Outgoing { message, delay }]).await;
     }
 
     pub(super) async fn end_job(&self, job: &JobRecord) -> Result<(), Unavailable> {

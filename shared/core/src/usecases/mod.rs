@@ -23,6 +23,7 @@ mod subscribe;
 mod subscriptions;
 mod surroundings;
 mod sweep;
+mod tally;
 mod unsubscribe;
 
 use std::sync::Arc;
@@ -35,13 +36,16 @@ pub use replay::ReplayError;
 pub use steer::{SteerError, Steered};
 pub use subscribe::{NewSubscription, SubscribeError};
 pub use sweep::SweepReport;
+pub use tally::Tally;
 
 use crate::ports::{
     Clock, Entropy, Queue, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,
 };
 use crate::records::Key;
 use crate::rules::schedule::Schedule;
+use crate::time::Timestamp;
 use subscriptions::SubscriptionCache;
+use tally::Counters;
 
 /// How many first-attempt successes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +107,7 @@ pub struct Engine {
     ports: Ports,
     settings: Settings,
     subscriptions: SubscriptionCache,
+    tally: Counters,
 }
 
 /// The world did not answer. Nothing is lost: whoever asked asks again.
@@ -137,7 +142,7 @@ const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 impl Engine {
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Engine {
-        Engine { ports, settings, subscriptions: SubscriptionCache::default() }
+        Engine { ports, settings, subscriptions: SubscriptionCache::default(), tally: Counters::default() }
     }
 
     #[must_use]
@@ -148,6 +153,14 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &dyn Clock {
         &*self.ports.clock
+    }
+
+    /// Whether an attempt that begins now ends before `until_real`, come what may.
+    fn check_time(&self, until_real: Timestamp) -> Result<(), Unavailable> {
+        if self.ports.clock.now_real() + self.settings.http_timeout > until_real {
+            return Err(Unavailable("there is not enough time left for it".to_owned()));
+        }
+        Ok(())
     }
 
     fn random<const N: usize>(&self) -> [u8; N] {
@@ -170,7 +183,7 @@ impl Engine {
     }
 
     /// Until when a body is kept that is needed from now on.
-    fn body_remove_at(&self) -> crate::time::Timestamp {
+    fn body_remove_at(&self) -> Timestamp {
         self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep + BODY_MARGIN
     }
 }

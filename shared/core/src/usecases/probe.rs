@@ -7,12 +7,18 @@ use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Expect, Order, Query, Write};
 use crate::records::{DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
 use crate::rules::claim::{OnTicket, on_ticket};
+use crate::time::Timestamp;
 
 /// How many candidates are looked at in one go.
 const CANDIDATES: usize = 20;
 
 impl Engine {
-    pub(super) async fn probe(&self, tenant: &Tenant, url_id: &UrlId) -> Result<(), Unavailable> {
+    pub(super) async fn probe(
+        &self,
+        tenant: &Tenant,
+        url_id: &UrlId,
+        until_real: Timestamp,
+    ) -> Result<(), Unavailable> {
         for _ in 0..MOST_CONFLICTS {
             let Some((url, version)) = self.get_url(tenant, url_id).await? else { return Ok(()) };
             if !url.health.probe_due(self.ports.clock.now()) {
@@ -22,6 +28,7 @@ impl Engine {
                 // With nothing due no request is made: the first delivery that comes due is the probe.
                 return Ok(());
             };
+            self.check_time(until_real)?;
             if self.make_probe(url, version, record, record_version).await? {
                 return Ok(());
             }

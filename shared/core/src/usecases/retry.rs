@@ -12,6 +12,7 @@ use super::{Engine, Unavailable};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{Attempt, AttemptOutcome, DeliveryRecord, NewDelivery, Record, Subscription};
 use crate::rules::claim::{OnTicket, on_ticket};
+use crate::time::Timestamp;
 
 /// What is to be done at the end of the batch, or at once.
 enum Decided {
@@ -30,7 +31,11 @@ enum Taken {
 }
 
 impl Engine {
-    pub(super) async fn deliver_tickets(&self, batch: Vec<DeliveryTicket>) -> Vec<Result<(), Unavailable>> {
+    pub(super) async fn deliver_tickets(
+        &self,
+        batch: Vec<DeliveryTicket>,
+        until_real: Timestamp,
+    ) -> Vec<Result<(), Unavailable>> {
         if batch.is_empty() {
             return Vec::new();
         }
@@ -58,7 +63,7 @@ impl Engine {
                 Decided::Due(record, version) => due.push((index, record, version)),
             }));
         }
-        for (index, result) in self.take(due, &mut parking).await {
+        for (index, result) in self.take(due, &mut parking, until_real).await {
             results[index] = result;
         }
         self.after_parking(parking).await;
@@ -101,6 +106,7 @@ impl Engine {
         &self,
         due: Vec<(usize, DeliveryRecord, u64)>,
         parking: &mut Parking,
+        until_real: Timestamp,
     ) -> Vec<(usize, Result<(), Unavailable>)> {
         if due.is_empty() {
             return Vec::new();
@@ -113,6 +119,9 @@ impl Engine {
                 return due.iter().map(|(i, ..)| (*i, Err(Unavailable(error.to_string())))).collect();
             }
         };
+        if let Err(error) = self.check_time(until_real) {
+            return due.iter().map(|(i, ..)| (*i, Err(Unavailable(error.to_string())))).collect();
+        }
         let indexes: Vec<usize> = due.iter().map(|(index, ..)| *index).collect();
         let taken = join_all(due.into_iter().map(|(_, record, version)| {
             let (around, body) = (&around, bodies.get(&BodyKey::of(&record.key)));
@@ -134,7 +143,9 @@ impl Engine {
                 Err(error) => results.push((index, Err(error))),
             }
         }
-        results.extend(ready_indexes.into_iter().zip(self.attempt_and_conclude(ready, &around).await));
+        results.extend(
+            ready_indexes.into_iter().zip(self.attempt_and_conclude(ready, &around, until_real).await),
+        );
         results
     }
 

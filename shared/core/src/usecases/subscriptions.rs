@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Engine, Unavailable};
 use crate::ids::Tenant;
 use crate::ports::{Order, Query};
-use crate::records::{Record, Subscription, TenantVersion};
+use crate::records::{Record, Subscription};
 use crate::rules::{event_type, filter};
 
 /// In the order of their ids.
@@ -20,13 +20,13 @@ pub(super) struct SubscriptionCache {
 const PAGE: usize = 500;
 
 impl Engine {
-    /// The tenant's subscriptions as of now: one made a moment ago counts.
-    pub(super) async fn current_subscriptions(
+    /// The tenant's subscriptions as of this version or later. The version is read first, so that one made a moment ago counts:
+    /// a change in between is loaded early, never missed.
+    pub(super) async fn subscriptions_at(
         &self,
         tenant: &Tenant,
+        version: u64,
     ) -> Result<SubscriptionList, Unavailable> {
-        // The version is read first: a change in between is loaded early, never missed.
-        let version = self.tenant_version(tenant).await?.version;
         if let Some((cached, list)) = self.cache().get(tenant)
             && *cached == version
         {
@@ -39,14 +39,6 @@ impl Engine {
 
     fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Tenant, (u64, SubscriptionList)>> {
         self.subscriptions.by_tenant.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) async fn tenant_version(&self, tenant: &Tenant) -> Result<TenantVersion, Unavailable> {
-        let found = self.get_one(TenantVersion::key(tenant)).await?;
-        match found.map(|v| v.record) {
-            Some(Record::TenantVersion(version)) => Ok(version),
-            _ => Ok(TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 }),
-        }
     }
 
     async fn load_subscriptions(&self, tenant: &Tenant) -> Result<Vec<Arc<Subscription>>, Unavailable> {

@@ -8,6 +8,7 @@ use crate::ids::{JobId, SubscriptionId, Tenant};
 use crate::messages::Message;
 use crate::ports::{Delay, Expect, IndexQuery, Order, Outgoing, Write};
 use crate::records::{DeliveryRecord, Job, JobRecord, ListIndex, Reason, Record, Subscription, Unsubscribe};
+use crate::time::Timestamp;
 
 const PAGE: usize = 100;
 /// The second pass comes when nobody can still act on the subscription as it was.
@@ -55,6 +56,7 @@ impl Engine {
         job: JobRecord,
         mut version: u64,
         mut work: Unsubscribe,
+        until_real: Timestamp,
     ) -> Result<(), Unavailable> {
         let now_real = self.ports.clock.now_real();
         if work.not_before_real > now_real {
@@ -93,6 +95,10 @@ impl Engine {
                 self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
                 return Ok(());
             }
+            if self.check_time(until_real).is_err() {
+                self.send_job_ticket(&job, Duration::ZERO).await;
+                return Ok(());
+            }
         }
     }
 
@@ -103,11 +109,5 @@ impl Engine {
             self.make_dead(record, version, Reason::Unsubscribed).await?;
         }
         Ok(())
-    }
-
-    async fn send_job_ticket(&self, job: &JobRecord, wait_real: Duration) {
-        let message = Message::Job { tenant: job.tenant.clone(), id: job.id.clone() };
-        let delay = Delay::at_most(self.ports.clock.stretch(wait_real));
-        self.hint(vec![Outgoing { message, delay }]).await;
     }
 }

@@ -112,30 +112,39 @@ impl Store for EmbeddedStore {
         self.writer.ask(move |connection| count(connection, &key, &outcomes, now)).await?
     }
 
-    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError> {
-        let (key, remove_at) = (key.clone(), remove_at.as_millis());
+    async fn put_bodies(
+        &self,
+        bodies: Vec<(BodyKey, Bytes)>,
+        remove_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        let remove_at = remove_at.as_millis();
         let put = move |connection: &Connection| {
-            connection
-                .prepare_cached(
-                    "INSERT INTO bodies (tenant, event_key, remove_at, body) VALUES (?1, ?2, ?3, ?4)
-                     ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
-                )?
-                .execute(params![key.tenant.as_str(), key.event_key.as_str(), remove_at, &body[..]])?;
+            let mut put = connection.prepare_cached(
+                "INSERT INTO bodies (tenant, event_key, remove_at, body) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
+            )?;
+            for (key, body) in &bodies {
+                put.execute(params![key.tenant.as_str(), key.event_key.as_str(), remove_at, &body[..]])?;
+            }
             Ok(())
         };
         self.writer.ask(put).await
     }
 
-    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError> {
+    async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let get = |connection: &Connection| {
-            connection
-                .prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?
-                .query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| {
+            let mut get =
+                connection.prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
+            let get_one = |key: &BodyKey| {
+                get.query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| {
                     row.get::<_, Vec<u8>>(0)
                 })
                 .optional()
+                .map(|found| found.map(Bytes::from))
+            };
+            keys.iter().map(get_one).collect::<rusqlite::Result<Vec<_>>>()
         };
-        Ok(self.readers.read(get).map_err(unread)?.map(Bytes::from))
+        self.readers.read(get).map_err(unread)
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {

@@ -101,7 +101,8 @@ macro_rules! contract_tests {
             every_record_is_in_one_shard,
         ]);
         $crate::contract_tests!(@module $make, bodies, [
-            a_body_is_stored_once,
+            a_body_can_be_stored_again,
+            many_bodies_are_stored_and_read_together,
             a_large_body_survives,
             an_unknown_body_cannot_be_kept,
         ]);

@@ -113,9 +113,12 @@ pub async fn a_version_is_expected_in_vain_once_it_changed(h: &dyn Harness) {
 pub async fn versions_count_from_one(h: &dyn Harness) {
     assert_eq!(put(h, version_record("a", 1), Expect::Absent).await.unwrap(), 1);
     assert_eq!(put(h, version_record("a", 1), Expect::Version(1)).await.unwrap(), 2);
-    assert_eq!(put(h, version_record("a", 1), Expect::Any).await.unwrap(), 3);
+    let known = put(h, version_record("a", 1), Expect::Any).await.unwrap();
+    assert!(![1, 2].contains(&known));
+    assert_eq!(put(h, version_record("a", 1), Expect::Version(known)).await.unwrap(), known + 1);
     h.store().put_each(vec![version_record("a", 1)]).await.unwrap();
-    assert_eq!(find(h, &key("a")).await.unwrap().version, 4);
+    let version = find(h, &key("a")).await.unwrap().version;
+    assert!(![1, 2, known, known + 1].contains(&version));
     h.store().write(vec![Write::Delete { key: key("a"), expect: Expect::Any }]).await.unwrap();
     assert_eq!(put(h, version_record("a", 1), Expect::Absent).await.unwrap(), 1);
 }
@@ -194,7 +197,7 @@ pub async fn outcomes_of_an_unknown_url_are_not_counted(h: &dyn Harness) {
 }
 
 pub async fn outcomes_of_another_generation_do_not_count(h: &dyn Harness) {
-    let version = put(h, Record::Url(url(1)), Expect::Absent).await.unwrap();
+    put(h, Record::Url(url(1)), Expect::Absent).await.unwrap();
     let outcomes = vec![outcome(false, 0), outcome(false, 7), outcome(false, 0)];
     let (before, after) =
         h.store().count_outcomes(&tenant(), &url_id(1), outcomes, NOW).await.unwrap().unwrap();
@@ -202,5 +205,4 @@ pub async fn outcomes_of_another_generation_do_not_count(h: &dyn Harness) {
     assert_eq!((after.health.window_attempts, after.health.streak), (2, 2));
     let kept = find(h, &UrlRecord::key(&tenant(), &url_id(1))).await.unwrap();
     assert_eq!(kept.record, Record::Url(after));
-    assert_ne!(kept.version, version);
 }

@@ -85,11 +85,15 @@ impl Store for Interruptible<dyn Store> {
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         paused!(self.0.count_outcomes(tenant, url, outcomes, now))
     }
-    async fn put_body(&self, key: &BodyKey, body: Bytes, remove_at: Timestamp) -> Result<(), StoreError> {
-        paused!(self.0.put_body(key, body, remove_at))
+    async fn put_bodies(
+        &self,
+        bodies: Vec<(BodyKey, Bytes)>,
+        remove_at: Timestamp,
+    ) -> Result<(), StoreError> {
+        paused!(self.0.put_bodies(bodies, remove_at))
     }
-    async fn get_body(&self, key: &BodyKey) -> Result<Option<Bytes>, StoreError> {
-        paused!(self.0.get_body(key))
+    async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        paused!(self.0.get_bodies(keys))
     }
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         paused!(self.0.keep_body(key, remove_at))

@@ -169,7 +169,7 @@ impl World {
             }
             any = true;
             let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
-            let handled = self.hosted.handle(batch);
+            let handled = self.hosted.handle(batch, Timestamp::MAX);
             let Some(verdicts) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else {
                 continue;
             };
@@ -200,7 +200,7 @@ impl World {
             .into_iter()
             .map(|(name, batch)| {
                 let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
-                (name, receipts, Box::pin(self.hosted.handle(batch)))
+                (name, receipts, Box::pin(self.hosted.handle(batch, Timestamp::MAX)))
             })
             .collect();
         while !running.is_empty() {
