@@ -79,6 +79,10 @@ impl Host {
         Ok(Host { name: Some(name), ..self })
     }
 
+    pub(crate) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send(Method::GET, path, Some(&self.key), Vec::new()).await
     }
