@@ -54,8 +54,11 @@ struct Aws {
 
 impl Aws {
     async fn cloud(self) -> Cloud {
-        let urls =
-            QueueUrls { first: self.first_queue, retry: self.retry_queue, dead_letters: self.dead_letter_queue };
+        let urls = QueueUrls {
+            first: self.first_queue,
+            retry: self.retry_queue,
+            dead_letters: self.dead_letter_queue,
+        };
         Cloud {
             queues: Queues::new(&self.aws_endpoint, urls).await,
             endpoint: self.aws_endpoint,
@@ -85,6 +88,10 @@ async fn main() -> Result<ExitCode> {
     let good = report.failed.is_empty() && !report.passed.is_empty();
     let verdict = if good { "ok" } else { "FAILED" };
     // In cargo's words, so that whoever adds up the tests of a run counts these too.
-    println!("test result: {verdict}. {} passed; {} failed; 0 ignored", report.passed.len(), report.failed.len());
+    println!(
+        "test result: {verdict}. {} passed; {} failed; 0 ignored",
+        report.passed.len(),
+        report.failed.len()
+    );
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

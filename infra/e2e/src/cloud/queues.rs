@@ -11,8 +11,7 @@ use holdfast_aws::connect::{Timeouts, to_emulator};
 
 use crate::waiting::until;
 
-const TIMEOUTS: Timeouts =
-    Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
+const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
 /// What SQS takes and gives in one request.
 const AT_ONCE: i32 = 10;
 
@@ -31,7 +30,6 @@ pub struct Queues {
 /// A message on the dead-letter queue.
 #[derive(Debug)]
 pub(super) struct DeadLetter {
-    pub(super) id: String,
     pub(super) receive_count: u32,
     receipt: String,
 }
@@ -101,7 +99,6 @@ impl DeadLetter {
         let received = message.attributes.as_ref().and_then(|found| found.get(&count));
         Ok(DeadLetter {
             receive_count: received.context("no receive count")?.parse()?,
-            id: message.message_id.context("a dead letter without an id")?,
             receipt: message.receipt_handle.context("a dead letter without a receipt")?,
         })
     }

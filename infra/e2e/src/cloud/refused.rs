@@ -37,7 +37,8 @@ pub(super) async fn run(_: Scene<'_>, cloud: &Cloud) -> Result<()> {
     ];
     let without_end_point: [(&str, &str); 0] = [];
     refuses(cloud, &sound, &without_end_point, &["HOLDFAST_TIME_SCALE"]).await?;
-    let elsewhere = [("AWS_ENDPOINT_URL", "https://sqs.us-east-1.amazonaws.com"), ("HOLDFAST_KEEP_DAYS", "ten")];
+    let elsewhere =
+        [("AWS_ENDPOINT_URL", "https://sqs.us-east-1.amazonaws.com"), ("HOLDFAST_KEEP_DAYS", "ten")];
     refuses(cloud, &sound, &elsewhere, &["HOLDFAST_TIME_SCALE", "HOLDFAST_KEEP_DAYS"]).await
 }
 
@@ -47,11 +48,8 @@ async fn refuses(cloud: &Cloud, sound: &[(&str, &str)], more: &[(&str, &str)], n
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(WITHIN, command.output()).await;
     let output = ended.context("the function runs")?.context("the function cannot be run")?;
-    let said = format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     ensure!(!output.status.success(), "the function ended well; it says: {said}");
     for name in named {
         ensure!(said.contains(name), "{name} is not named; it says: {said}");
