@@ -25,7 +25,13 @@ from samtranslator.translator.transform import transform  # noqa: E402 (it reads
 from samtranslator.yaml_helper import yaml_parse  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
-FUNCTIONS = ["IngestFunction", "AdminFunction", "DeliverFirstFunction", "DeliverRetryFunction", "SweepFunction"]
+FUNCTIONS = [
+    "IngestFunction",
+    "AdminFunction",
+    "DeliverFirstFunction",
+    "DeliverRetryFunction",
+    "SweepFunction",
+]
 API_FUNCTIONS = FUNCTIONS[:2]
 DELIVER_FUNCTIONS = FUNCTIONS[2:]
 DAY_S = 24 * 60 * 60
@@ -126,8 +132,14 @@ def statements(role):
 
 
 def run(*command):
-    environment = {**os.environ, "SAM_CLI_TELEMETRY": "0", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    environment = {
+        **os.environ,
+        "SAM_CLI_TELEMETRY": "0",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 class Parameters(unittest.TestCase):
@@ -135,7 +147,10 @@ class Parameters(unittest.TestCase):
         for name, parameter in PARAMETERS.items():
             with self.subTest(name):
                 self.assertTrue(parameter.get("Description"))
-                bounded = {"AllowedValues", "AllowedPattern"} & parameter.keys() or {"MinValue", "MaxValue"} <= parameter.keys()
+                bounded = {"AllowedValues", "AllowedPattern"} & parameter.keys() or {
+                    "MinValue",
+                    "MaxValue",
+                } <= parameter.keys()
                 self.assertTrue(bounded, "no bounds")
                 if "AllowedValues" in parameter:
                     self.assertIn(parameter["Default"], parameter["AllowedValues"])
@@ -164,7 +179,9 @@ class Parameters(unittest.TestCase):
             ("FirstBatchWindow", 0, 60),
             ("RetryBatchWindow", 0, 60),
         ]:
-            self.assertEqual((PARAMETERS[name]["MinValue"], PARAMETERS[name]["MaxValue"]), (least, most), name)
+            self.assertEqual(
+                (PARAMETERS[name]["MinValue"], PARAMETERS[name]["MaxValue"]), (least, most), name
+            )
 
     def test_the_schedule_runs_at_its_own_pace(self):
         self.assertEqual(DEFAULTS["TimeScale"], "1")
@@ -195,8 +212,13 @@ class Timeouts(unittest.TestCase):
         self.assertEqual(properties("SweepFunction", **changed)["Timeout"], "7")
 
     def test_the_api_waits_for_its_functions(self):
-        for name, function in [("IngestIntegration", "IngestFunction"), ("AdminIntegration", "AdminFunction")]:
-            self.assertGreaterEqual(properties(name)["TimeoutInMillis"], 1000 * int(properties(function)["Timeout"]))
+        for name, function in [
+            ("IngestIntegration", "IngestFunction"),
+            ("AdminIntegration", "AdminFunction"),
+        ]:
+            self.assertGreaterEqual(
+                properties(name)["TimeoutInMillis"], 1000 * int(properties(function)["Timeout"])
+            )
             self.assertLessEqual(properties(name)["TimeoutInMillis"], 30000)
 
     def test_a_sweep_ends_before_the_next_and_is_not_repeated(self):
@@ -218,7 +240,9 @@ class Queues(unittest.TestCase):
 
     def test_retention(self):
         kept = {name: properties(name)["MessageRetentionPeriod"] for name in of_type("AWS::SQS::Queue")}
-        self.assertEqual(kept, {"FirstQueue": 14 * DAY_S, "RetryQueue": 4 * DAY_S, "DeadLetterQueue": 14 * DAY_S})
+        self.assertEqual(
+            kept, {"FirstQueue": 14 * DAY_S, "RetryQueue": 4 * DAY_S, "DeadLetterQueue": 14 * DAY_S}
+        )
 
     def test_what_fails_too_often_goes_to_the_dead_letter_queue(self):
         for name in ["FirstQueue", "RetryQueue"]:
@@ -257,7 +281,10 @@ class TheTable(unittest.TestCase):
         types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
 
         def keys(of):
-            return [(each["AttributeName"], each["KeyType"], types[each["AttributeName"]]) for each in of["KeySchema"]]
+            return [
+                (each["AttributeName"], each["KeyType"], types[each["AttributeName"]])
+                for each in of["KeySchema"]
+            ]
 
         self.assertEqual(keys(table), [("pk", "HASH", "S"), ("sk", "RANGE", "S")])
         self.assertEqual(
@@ -303,10 +330,15 @@ class Functions(unittest.TestCase):
     def test_environment(self):
         secret = {"HOLDFAST_OPERATOR_SECRET": {"Ref": "OperatorSecret"}}
         own = {name: secret for name in API_FUNCTIONS}
-        own |= {name: {"HOLDFAST_TRIGGER": trigger} for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "sweep"])}
+        own |= {
+            name: {"HOLDFAST_TRIGGER": trigger}
+            for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "sweep"])
+        }
         for name in FUNCTIONS:
             with self.subTest(name):
-                self.assertEqual(properties(name)["Environment"]["Variables"], {**self.EVERYWHERE, **own[name]})
+                self.assertEqual(
+                    properties(name)["Environment"]["Variables"], {**self.EVERYWHERE, **own[name]}
+                )
 
     def test_runtime_and_processor(self):
         self.assertEqual(set(of_type("AWS::Lambda::Function")), set(FUNCTIONS))
@@ -322,7 +354,10 @@ class Functions(unittest.TestCase):
             self.assertEqual(resource["Properties"]["CodeUri"], f"functions/{folder}/")
             self.assertTrue((ROOT / "functions" / folder / "Cargo.toml").is_file())
             # Equal to the letter, because sam compiles once what is equal.
-            metadata = {"BuildMethod": "rust-cargolambda", "BuildProperties": {"Binary": f"holdfast-{folder}"}}
+            metadata = {
+                "BuildMethod": "rust-cargolambda",
+                "BuildProperties": {"Binary": f"holdfast-{folder}"},
+            }
             self.assertEqual(resource["Metadata"], metadata)
 
     def test_logs_are_kept_for_a_while_and_not_for_ever(self):
@@ -353,10 +388,16 @@ class Access(unittest.TestCase):
         f"dynamodb:{action}"
         for action in "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem".split()
     }
-    RECEIVE = {f"sqs:{action}" for action in "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes".split()}
+    RECEIVE = {
+        f"sqs:{action}"
+        for action in "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes".split()
+    }
 
     def expected(self, function):
-        allowed = {(f"{function.replace('Function', 'Logs')}.Arn", action) for action in ["logs:CreateLogStream", "logs:PutLogEvents"]}
+        allowed = {
+            (f"{function.replace('Function', 'Logs')}.Arn", action)
+            for action in ["logs:CreateLogStream", "logs:PutLogEvents"]
+        }
         allowed |= {("Table.Arn", action) for action in self.ITEMS}
         if function != "IngestFunction":
             indexes = [index["IndexName"] for index in properties("Table")["GlobalSecondaryIndexes"]]
@@ -369,7 +410,9 @@ class Access(unittest.TestCase):
             "SweepFunction": ["FirstQueue", "RetryQueue"],
         }.get(function, ["FirstQueue", "RetryQueue", "DeadLetterQueue"])
         allowed |= {(f"{queue}.Arn", "sqs:SendMessage") for queue in queues}
-        own = {"DeliverFirstFunction": "FirstQueue.Arn", "DeliverRetryFunction": "RetryQueue.Arn"}.get(function)
+        own = {"DeliverFirstFunction": "FirstQueue.Arn", "DeliverRetryFunction": "RetryQueue.Arn"}.get(
+            function
+        )
         return allowed | ({(own, action) for action in self.RECEIVE} if own else set())
 
     def test_each_function_has_a_role_of_its_own(self):
@@ -396,7 +439,12 @@ class Access(unittest.TestCase):
                 self.assertEqual(statement.keys(), {"Effect", "Action", "Resource"})
                 for each in as_list(statement["Action"]) + as_list(statement["Resource"]):
                     self.assertNotIn("*", json.dumps(each), role)
-        others = {"AWS::IAM::Policy", "AWS::IAM::ManagedPolicy", "AWS::SQS::QueuePolicy", "AWS::SecretsManager::ResourcePolicy"}
+        others = {
+            "AWS::IAM::Policy",
+            "AWS::IAM::ManagedPolicy",
+            "AWS::SQS::QueuePolicy",
+            "AWS::SecretsManager::ResourcePolicy",
+        }
         self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], [])
 
     def test_policies_of_aws_are_there_only_for_subnets(self):
@@ -422,17 +470,29 @@ class Access(unittest.TestCase):
 
 class TheApi(unittest.TestCase):
     def test_routes(self):
-        routes = {each["Properties"]["RouteKey"]: each["Properties"]["Target"] for each in of_type("AWS::ApiGatewayV2::Route").values()}
+        routes = {
+            each["Properties"]["RouteKey"]: each["Properties"]["Target"]
+            for each in of_type("AWS::ApiGatewayV2::Route").values()
+        }
         wanted = {"POST /v1/events": "IngestIntegration", "$default": "AdminIntegration"}
-        self.assertEqual(routes, {key: {"Fn::Sub": f"integrations/${{{name}}}"} for key, name in wanted.items()})
-        for name, function in [("IngestIntegration", "IngestFunction"), ("AdminIntegration", "AdminFunction")]:
+        self.assertEqual(
+            routes, {key: {"Fn::Sub": f"integrations/${{{name}}}"} for key, name in wanted.items()}
+        )
+        for name, function in [
+            ("IngestIntegration", "IngestFunction"),
+            ("AdminIntegration", "AdminFunction"),
+        ]:
             integration = properties(name)
             self.assertEqual(attribute(integration["IntegrationUri"]), f"{function}.Arn")
             self.assertEqual(integration["PayloadFormatVersion"], "2.0")
 
     def test_throttling(self):
-        stage = properties("ApiStage", ApiRateLimit="1", ApiBurstLimit="2", EventsRateLimit="3", EventsBurstLimit="4")
-        self.assertEqual(stage["DefaultRouteSettings"], {"ThrottlingRateLimit": "1", "ThrottlingBurstLimit": "2"})
+        stage = properties(
+            "ApiStage", ApiRateLimit="1", ApiBurstLimit="2", EventsRateLimit="3", EventsBurstLimit="4"
+        )
+        self.assertEqual(
+            stage["DefaultRouteSettings"], {"ThrottlingRateLimit": "1", "ThrottlingBurstLimit": "2"}
+        )
         events = {"ThrottlingRateLimit": "3", "ThrottlingBurstLimit": "4"}
         self.assertEqual(stage["RouteSettings"], {"POST /v1/events": events})
         self.assertIn("EventsRoute", RESOURCES["ApiStage"]["DependsOn"])
@@ -446,7 +506,10 @@ class TheApi(unittest.TestCase):
 
     def test_each_function_may_be_called_by_its_own_caller_only(self):
         callers = {
-            attribute(permission["FunctionName"]): (permission["Principal"], attribute(permission["SourceArn"]))
+            attribute(permission["FunctionName"]): (
+                permission["Principal"],
+                attribute(permission["SourceArn"]),
+            )
             for permission in (properties(name) for name in of_type("AWS::Lambda::Permission"))
         }
         api = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*/"
@@ -489,19 +552,32 @@ class Alarms(unittest.TestCase):
     def test_silence_of_the_sweep_is_an_alarm_and_no_other_silence_is(self):
         silent = {name for name in self.ALARMS if self.alarm(name)["TreatMissingData"] == "breaching"}
         self.assertEqual(silent, {"Overdue"})
-        for name, metric in [("Overdue", "OldestOverdueSeconds"), ("HealthWritesDropped", "HealthWritesDropped")]:
-            self.assertEqual((self.alarm(name)["Namespace"], self.alarm(name)["MetricName"]), ("Holdfast", metric))
-            self.assertEqual(self.alarm(name)["Dimensions"], [{"Name": "Stack", "Value": {"Ref": "StackName"}}])
+        for name, metric in [
+            ("Overdue", "OldestOverdueSeconds"),
+            ("HealthWritesDropped", "HealthWritesDropped"),
+        ]:
+            self.assertEqual(
+                (self.alarm(name)["Namespace"], self.alarm(name)["MetricName"]), ("Holdfast", metric)
+            )
+            self.assertEqual(
+                self.alarm(name)["Dimensions"], [{"Name": "Stack", "Value": {"Ref": "StackName"}}]
+            )
 
     def test_all_tell_the_address_and_the_topic(self):
         nothing = {"Ref": "AWS::NoValue"}
-        both = [{"Fn::If": ["HasEmail", {"Ref": "Topic"}, nothing]}, {"Fn::If": ["HasTopic", {"Ref": "AlarmTopicArn"}, nothing]}]
+        both = [
+            {"Fn::If": ["HasEmail", {"Ref": "Topic"}, nothing]},
+            {"Fn::If": ["HasTopic", {"Ref": "AlarmTopicArn"}, nothing]},
+        ]
         for name in self.ALARMS:
             self.assertEqual(self.alarm(name)["AlarmActions"], both, name)
             self.assertEqual(self.alarm(name)["OKActions"], both, name)
 
     def test_nested_stacks_get_what_they_ask_for(self):
-        for name, path in [("Alarms", "infra/stacks/alarms.yaml"), ("DashboardStack", "infra/stacks/dashboard.yaml")]:
+        for name, path in [
+            ("Alarms", "infra/stacks/alarms.yaml"),
+            ("DashboardStack", "infra/stacks/dashboard.yaml"),
+        ]:
             nested = SOURCE["Resources"][name]["Properties"]
             self.assertEqual(nested["TemplateURL"], path)
             self.assertEqual(nested["Parameters"].keys(), yaml_parse(read(path))["Parameters"].keys())
@@ -514,7 +590,14 @@ class Alarms(unittest.TestCase):
 
 class Tools(unittest.TestCase):
     def test_outputs(self):
-        wanted = {"ApiUrl", "OperatorSecretArn", "TableName", "FirstQueueUrl", "RetryQueueUrl", "DeadLetterQueueUrl"}
+        wanted = {
+            "ApiUrl",
+            "OperatorSecretArn",
+            "TableName",
+            "FirstQueueUrl",
+            "RetryQueueUrl",
+            "DeadLetterQueueUrl",
+        }
         self.assertLessEqual(wanted, SOURCE["Outputs"].keys())
         self.assertIn("get-secret-value", SOURCE["Outputs"]["Step1GetTheKey"]["Value"]["Fn::Sub"])
         self.assertIn("/v1/events", SOURCE["Outputs"]["Step3PostAnEvent"]["Value"]["Fn::Sub"])
@@ -531,7 +614,15 @@ class Tools(unittest.TestCase):
         self.assertEqual((lint.returncode, lint.stdout), (0, ""), lint.stderr)
 
     def test_sam_validate_is_content(self):
-        validate = run("sam", "validate", "--lint", "--template-file", "template.yaml", "--config-file", "infra/samconfig.toml")
+        validate = run(
+            "sam",
+            "validate",
+            "--lint",
+            "--template-file",
+            "template.yaml",
+            "--config-file",
+            "infra/samconfig.toml",
+        )
         self.assertEqual(validate.returncode, 0, validate.stdout + validate.stderr)
 
 
