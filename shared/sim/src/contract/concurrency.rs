@@ -68,14 +68,14 @@ pub async fn a_change_of_state_is_recorded_once(h: &dyn Harness) {
     assert_eq!(h.store().query(history).await.unwrap().items.len(), 1);
 }
 
-pub async fn one_of_many_claims_wins(h: &dyn Harness) {
-    let record = |version| Record::TenantVersion(tenant_version("t", version));
-    h.store().put_each(vec![record(0)]).await.unwrap();
-    let read = h.store().get(&[record(0).key()]).await.unwrap().remove(0).unwrap();
+/// Many write at once over the version that they all read. Answers how many won, and the sum of their numbers.
+async fn claim_at_once(h: &dyn Harness, claim: impl Fn(usize) -> Record + Sync) -> (usize, usize) {
+    h.store().put_each(vec![claim(0)]).await.unwrap();
+    let read = h.store().get(&[claim(0).key()]).await.unwrap().remove(0).unwrap();
     let won = AtomicUsize::new(0);
     let sum = AtomicUsize::new(0);
     crowd(h, |n| {
-        let claim = Write::put(record(n as u64 + 1), Expect::Version(read.version));
+        let claim = Write::put(claim(n + 1), Expect::Version(read.version));
         let (won, sum) = (&won, &sum);
         async move {
             match h.store().write(vec![claim]).await {
@@ -88,7 +88,21 @@ pub async fn one_of_many_claims_wins(h: &dyn Harness) {
             }
         }
     });
-    assert_eq!(won.into_inner(), 1);
+    (won.into_inner(), sum.into_inner())
+}
+
+pub async fn one_of_many_claims_wins(h: &dyn Harness) {
+    let record = |n: usize| Record::TenantVersion(tenant_version("t", n as u64));
+    let (won, sum) = claim_at_once(h, record).await;
+    assert_eq!(won, 1);
     let kept = h.store().get(&[record(0).key()]).await.unwrap().remove(0).unwrap().record;
-    assert_eq!(kept, record(sum.into_inner() as u64));
+    assert_eq!(kept, record(sum));
+}
+
+/// Two that claim in the same millisecond write the same record: still only one has it.
+pub async fn one_of_many_equal_claims_wins(h: &dyn Harness) {
+    let records = [Record::TenantVersion(tenant_version("t", 1)), Record::Url(url(1))];
+    for record in records {
+        assert_eq!(claim_at_once(h, |_| record.clone()).await.0, 1);
+    }
 }

@@ -6,6 +6,7 @@
 
 pub mod bodies;
 pub mod concurrency;
+pub mod counting;
 pub mod fairness;
 pub mod lists;
 pub mod queue;
@@ -95,6 +96,25 @@ macro_rules! contract_tests {
     ($make:ident) => {
         $crate::queue_contract_tests!($make);
         $crate::contract_tests!(@module $make, fairness, [a_backlog_of_one_group_does_not_hold_up_another]);
+        $crate::store_contract_tests!($make);
+    };
+    (@module $make:ident, $module:ident, [$($case:ident),* $(,)?]) => {
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    let harness = super::$make();
+                    $crate::contract::Harness::run(&harness, Box::pin($crate::contract::$module::$case(&harness)));
+                }
+            )*
+        }
+    };
+}
+
+/// The store part of [`contract_tests!`](crate::contract_tests).
+#[macro_export]
+macro_rules! store_contract_tests {
+    ($make:ident) => {
         $crate::contract_tests!(@module $make, store, [
             get_answers_in_the_order_of_the_keys,
             every_kind_of_record_survives,
@@ -106,6 +126,8 @@ macro_rules! contract_tests {
             limits_are_enforced,
             a_key_is_written_once_in_a_transaction,
             put_each_writes_over_what_is_there,
+            of_two_records_with_the_same_key_the_last_one_wins,
+            strange_text_survives,
             outcomes_of_an_unknown_url_are_not_counted,
             outcomes_of_another_generation_do_not_count,
         ]);
@@ -119,6 +141,8 @@ macro_rules! contract_tests {
             records_at_the_same_place_of_a_list_are_all_listed,
             a_list_misses_nothing_while_items_are_added,
             an_unknown_cursor_is_refused,
+            a_page_of_large_records_is_whole,
+            a_long_list_comes_in_one_page,
         ]);
         $crate::contract_tests!(@module $make, sweep, [
             the_most_overdue_come_first,
@@ -136,17 +160,14 @@ macro_rules! contract_tests {
             concurrent_outcomes_are_all_counted,
             a_change_of_state_is_recorded_once,
             one_of_many_claims_wins,
+            one_of_many_equal_claims_wins,
         ]);
-    };
-    (@module $make:ident, $module:ident, [$($case:ident),* $(,)?]) => {
-        mod $module {
-            $(
-                #[test]
-                fn $case() {
-                    let harness = super::$make();
-                    $crate::contract::Harness::run(&harness, Box::pin($crate::contract::$module::$case(&harness)));
-                }
-            )*
-        }
+        $crate::contract_tests!(@module $make, counting, [
+            counting_and_writing_do_not_undo_each_other,
+            a_write_keeps_what_was_counted_since_the_read,
+            a_change_by_hand_sets_the_counters,
+            a_state_changes_in_the_middle_of_a_batch,
+            random_batches_count_as_the_rule_says,
+        ]);
     };
 }
