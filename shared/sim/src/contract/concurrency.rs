@@ -1,20 +1,19 @@
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use futures_util::future::join_all;
-use holdfast_core::ports::{Expect, Order, Query, QueueName, Write, WriteError};
+use holdfast_core::ports::{Expect, Order, Query, Write, WriteError};
 use holdfast_core::records::{Record, UrlRecord};
 use holdfast_core::rules::health::UrlState;
 
-use super::samples::{now, outcome, tenant, tenant_version, ticket, url, url_id};
-use super::{Harness, receive_all};
+use super::Harness;
+use super::samples::{outcome, tenant, tenant_version, url, url_id};
 
-const THREADS: usize = 4;
-const EACH: usize = 50;
+pub(super) const THREADS: usize = 4;
+pub(super) const EACH: usize = 50;
 
 /// Runs `task` many times at once: on several threads, and many times at once on each.
-fn crowd<F: Future<Output = ()>>(h: &dyn Harness, task: impl Fn(usize) -> F + Sync) {
+pub(super) fn crowd<F: Future<Output = ()>>(h: &dyn Harness, task: impl Fn(usize) -> F + Sync) {
     let task = &task;
     thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -92,16 +91,4 @@ pub async fn one_of_many_claims_wins(h: &dyn Harness) {
     assert_eq!(won.into_inner(), 1);
     let kept = h.store().get(&[record(0).key()]).await.unwrap().remove(0).unwrap().record;
     assert_eq!(kept, record(sum.into_inner() as u64));
-}
-
-pub async fn concurrent_messages_are_each_received_once(h: &dyn Harness) {
-    crowd(h, |n| async move {
-        h.queue().send(QueueName::First, vec![now(ticket(n as i64, (n % 7) as u8))]).await.unwrap();
-    });
-    let mut counts: HashMap<String, usize> = HashMap::new();
-    for received in receive_all(h, QueueName::First).await {
-        *counts.entry(format!("{:?}", received.message.unwrap())).or_default() += 1;
-    }
-    assert_eq!(counts.len(), THREADS * EACH);
-    assert!(counts.values().all(|count| *count == 1));
 }
