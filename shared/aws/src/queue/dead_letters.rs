@@ -48,7 +48,7 @@ impl DeadLetters {
     pub async fn receive(
         &self,
         limit: usize,
-        enough: impl Fn(&DeadLetter) -> bool,
+        mut enough: impl FnMut(&DeadLetter) -> bool,
     ) -> Result<Vec<DeadLetter>, QueueError> {
         let mut found: Vec<DeadLetter> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
