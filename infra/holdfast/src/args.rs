@@ -22,6 +22,22 @@ pub(crate) struct Cli {
 enum Command {
     /// Run everything on this machine for development: http and loopback targets are allowed, receivers are built in.
     Dev(DevArgs),
+    /// Look into the dead-letter queue on AWS, and send messages back to where they came from.
+    #[cfg(feature = "aws")]
+    DeadLetters(crate::dead_letters::DeadLettersArgs),
+    #[cfg(not(feature = "aws"))]
+    #[command(hide = true)]
+    DeadLetters {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        _any: Vec<String>,
+    },
+}
+
+/// What the command line asks for.
+pub(crate) enum Asked {
+    Dev(Settings),
+    #[cfg(feature = "aws")]
+    DeadLetters(crate::dead_letters::DeadLettersArgs),
 }
 
 #[derive(Args)]
@@ -99,14 +115,22 @@ pub(crate) struct Settings {
 const FASTEST: u32 = 1_000_000;
 
 impl Cli {
-    pub(crate) fn into_settings(self) -> Result<Settings, Vec<String>> {
+    pub(crate) fn asked(self) -> Result<Asked, Vec<String>> {
         let args = match self.command {
             Some(Command::Dev(args)) => args,
+            #[cfg(feature = "aws")]
+            Some(Command::DeadLetters(args)) => return Ok(Asked::DeadLetters(args)),
+            #[cfg(not(feature = "aws"))]
+            Some(Command::DeadLetters { .. }) => {
+                return Err(vec![
+                    "this holdfast was built without AWS: build it with `--features aws`".to_owned(),
+                ]);
+            }
             None => self.dev,
         };
         let settings = args.settings();
         let faults = settings.faults();
-        if faults.is_empty() { Ok(settings) } else { Err(faults) }
+        if faults.is_empty() { Ok(Asked::Dev(settings)) } else { Err(faults) }
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod args;
 mod clock;
+#[cfg(feature = "aws")]
+mod dead_letters;
 mod dev;
 mod entropy;
 mod greeting;
@@ -13,6 +15,7 @@ mod sweeper;
 
 use std::process::ExitCode;
 
+use args::Asked;
 use clap::Parser;
 
 /// What one thread allocates another one frees here, all the time: the system's allocator makes them wait for each other.
@@ -20,9 +23,13 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
-    let settings = match cli.into_settings() {
-        Ok(settings) => settings,
+    let result = match args::Cli::parse().asked() {
+        Ok(Asked::Dev(settings)) => {
+            logging::start(settings.log_format, settings.log_level);
+            run(dev::run(settings))
+        }
+        #[cfg(feature = "aws")]
+        Ok(Asked::DeadLetters(args)) => run(dead_letters::run(args)),
         Err(faults) => {
             for fault in faults {
                 eprintln!("holdfast: {fault}");
@@ -30,12 +37,6 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    logging::start(settings.log_format, settings.log_level);
-    let result = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(dev::run(settings)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -43,4 +44,8 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }

@@ -4,7 +4,7 @@ use holdfast_core::ports::{Expect, IndexQuery, Order, Page, Query, Write};
 use holdfast_core::records::{DeliveryRecord, Key, ListIndex, ParkedPointer, Record};
 
 use super::Harness;
-use super::samples::{at, delivery, delivery_key, logged, parked, subscription, tenant, url_id};
+use super::samples::{at, attempt, delivery, delivery_key, logged, parked, subscription, tenant, url_id};
 
 async fn put(h: &dyn Harness, records: Vec<Record>) {
     assert!(h.store().put_each(records).await.unwrap().is_empty());
@@ -216,4 +216,31 @@ pub async fn a_list_misses_nothing_while_items_are_added(h: &dyn Harness) {
 pub async fn an_unknown_cursor_is_refused(h: &dyn Harness) {
     let query = IndexQuery { after: Some("?".to_owned()), ..of_tenant(Order::Ascending, 7) };
     assert!(h.store().query_index(query).await.is_err());
+}
+
+pub async fn a_page_of_large_records_is_whole(h: &dyn Harness) {
+    let large = |n: i64| {
+        let mut attempt = attempt(1, 1);
+        attempt.at = at(n);
+        attempt.excerpt = Some("x".repeat(150_000));
+        Record::Attempt(attempt)
+    };
+    let records: Vec<Record> = (0..15).map(large).collect();
+    put(h, records.clone()).await;
+    let partition = DeliveryRecord::partition(&tenant(), &delivery_key(1, 1).event_key);
+    let query = Query { partition, prefix: String::new(), after: None, order: Order::Ascending, limit: 14 };
+    let page = h.store().query(query.clone()).await.unwrap();
+    assert_eq!(keys(&page), records[..14].iter().map(Record::key).collect::<Vec<_>>());
+    let rest = h.store().query(Query { after: page.next, ..query }).await.unwrap();
+    assert_eq!((keys(&rest), rest.next), (vec![records[14].key()], None));
+}
+
+pub async fn a_long_list_comes_in_one_page(h: &dyn Harness) {
+    put(h, (0..350).map(|n| Record::Delivery(delivery(n * 79 % 350, 1))).collect()).await;
+    let expected: Vec<Key> = (0..350).map(|n| DeliveryRecord::key(&delivery_key(n, 1))).collect();
+    let page = h.store().query_index(of_tenant(Order::Ascending, 500)).await.unwrap();
+    assert_eq!((keys(&page), page.next), (expected.clone(), None));
+    let page = h.store().query_index(of_tenant(Order::Ascending, 320)).await.unwrap();
+    assert_eq!(keys(&page), expected[..320]);
+    assert!(page.next.is_some());
 }

@@ -1,9 +1,11 @@
 use holdfast_core::ids::EventKey;
-use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Versioned, Write, WriteError};
+use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{
-    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, SubscriptionGuard, TenantVersion, Unsubscribe,
-    UrlListEntry, UrlRecord, VERSION,
+    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, Secret, Subscription, SubscriptionGuard,
+    TenantVersion, Unsubscribe, UrlListEntry, UrlRecord, VERSION,
 };
+use holdfast_core::rules::filter::{Connector, Filter, Op};
+use holdfast_core::rules::health::Manual;
 
 use super::Harness;
 use super::samples::{
@@ -73,7 +75,33 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
     });
     let guard =
         SubscriptionGuard { tenant: tenant(), fingerprint: "f".into(), subscription_id: subscription(1) };
+    // A customer's value is any JSON.
+    let mut nested = serde_json::json!({"": [1.5, -0.0, 1e300, u64::MAX, i64::MIN, null, {"a": null}]});
+    for _ in 0..40 {
+        nested = serde_json::json!([nested]);
+    }
+    let filter = |value| Filter { field: "data.a".into(), op: Op::Eq, value };
+    let subscription_record = Subscription {
+        v: VERSION,
+        tenant: tenant(),
+        id: subscription(1),
+        url: "https://example.com/1".into(),
+        url_id: url_id(1),
+        event_types: vec!["a".into(), "b".into()],
+        filters: vec![filter(Some(nested)), filter(Some(serde_json::Value::Null)), filter(None)],
+        filter_connector: Connector::Or,
+        auth_token: Some(String::new()),
+        description: None,
+        active: true,
+        secrets: vec![Secret { value: "whsec_a".into(), until_real: None }],
+        created_at: at(1),
+    };
+    let mut steered = url(2);
+    let history = steered.steer(Manual::Freeze, "why", "me", NOW).unwrap().unwrap();
     let records = [
+        Record::Subscription(subscription_record),
+        Record::History(history),
+        Record::Url(steered),
         Record::Event(event),
         Record::Delivery(delivery(1, 1)),
         Record::Logged(logged(1, 1)),
@@ -188,6 +216,38 @@ pub async fn put_each_writes_over_what_is_there(h: &dyn Harness) {
     assert!(h.store().put_each(vec![version_record("a", 2)]).await.unwrap().is_empty());
     assert_eq!(find(h, &key("a")).await.unwrap().record, version_record("a", 2));
     assert!(find(h, &key("t249")).await.is_some());
+}
+
+pub async fn of_two_records_with_the_same_key_the_last_one_wins(h: &dyn Harness) {
+    let records = vec![version_record("a", 1), version_record("b", 1), version_record("a", 2)];
+    assert!(h.store().put_each(records).await.unwrap().is_empty());
+    assert_eq!(find(h, &key("a")).await.unwrap().record, version_record("a", 2));
+    assert_eq!(find(h, &key("b")).await.unwrap().record, version_record("b", 1));
+}
+
+pub async fn strange_text_survives(h: &dyn Harness) {
+    let strange = "\0 \n \u{ffff} \u{1f980} é \"'\\#";
+    let guard = |n: usize| {
+        let fingerprint = format!("{strange}{}", "\0".repeat(n));
+        Record::SubscriptionGuard(SubscriptionGuard {
+            tenant: strange.into(),
+            fingerprint,
+            subscription_id: subscription(n as u8),
+        })
+    };
+    let records: Vec<Record> = (0..4).map(guard).collect();
+    h.store().put_each(records.clone()).await.unwrap();
+    let query = Query {
+        partition: records[0].key().partition,
+        prefix: strange.to_owned(),
+        after: Some(records[0].key().sort),
+        order: Order::Ascending,
+        limit: 2,
+    };
+    let page = h.store().query(query).await.unwrap();
+    let found: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
+    assert_eq!(found, records[1..3]);
+    assert_eq!(page.next, Some(records[2].key().sort));
 }
 
 pub async fn outcomes_of_an_unknown_url_are_not_counted(h: &dyn Harness) {

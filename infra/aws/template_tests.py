@@ -1,0 +1,631 @@
+"""Checks of the AWS template, expanded as CloudFormation sees it.
+
+Run: python infra/aws/template_tests.py
+Needs: pip install aws-sam-translator cfn-lint aws-sam-cli
+"""
+
+import functools
+import itertools
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+# It warns about measurements of its own that nobody collects here.
+logging.getLogger("samtranslator").setLevel(logging.ERROR)
+
+from samtranslator.translator.transform import transform  # noqa: E402 (it reads the region)
+from samtranslator.yaml_helper import yaml_parse  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = [
+    "IngestFunction",
+    "AdminFunction",
+    "DeliverFirstFunction",
+    "DeliverRetryFunction",
+    "SweepFunction",
+]
+API_FUNCTIONS = FUNCTIONS[:2]
+DELIVER_FUNCTIONS = FUNCTIONS[2:]
+DAY_S = 24 * 60 * 60
+
+
+def read(path):
+    return (ROOT / path).read_text()
+
+
+SOURCE = yaml_parse(read("template.yaml"))
+PARAMETERS = SOURCE["Parameters"]
+DEFAULTS = {name: str(parameter["Default"]) for name, parameter in PARAMETERS.items()}
+ALARM_STACK = yaml_parse(read("infra/stacks/alarms.yaml"))
+
+
+@functools.cache
+def expanded(changed=()):
+    """The resources as CloudFormation gets them, with default parameters but for those that are changed."""
+    template = yaml_parse(read("template.yaml"))
+    for name in FUNCTIONS:
+        # What `sam deploy` puts there once it has uploaded the code.
+        template["Resources"][name]["Properties"]["CodeUri"] = "s3://bucket/code.zip"
+    return transform(template, {**DEFAULTS, **dict(changed)}, SimpleNamespace(load=dict))["Resources"]
+
+
+RESOURCES = expanded()
+
+
+def holds(condition, values):
+    """Whether a condition, or the assertion of a rule, holds with these values of the parameters."""
+    ((kind, arguments),) = condition.items()
+    if kind == "Condition":
+        return holds(SOURCE["Conditions"][arguments], values)
+    if kind == "Fn::Equals":
+        return value(arguments[0], values) == value(arguments[1], values)
+    if kind == "Fn::Contains":
+        return value(arguments[1], values) in arguments[0]
+    if kind == "Fn::Not":
+        return not holds(arguments[0], values)
+    if kind in ("Fn::And", "Fn::Or"):
+        return (all if kind == "Fn::And" else any)([holds(each, values) for each in arguments])
+    raise ValueError(f"{kind} is not understood here")
+
+
+def value(node, values):
+    """What a node says with these values of the parameters. References to resources stay as they are."""
+    if isinstance(node, list):
+        resolved = [value(each, values) for each in node]
+        return [each for each in resolved if each is not None]
+    if not isinstance(node, dict):
+        return node
+    if "Ref" in node:
+        return None if node["Ref"] == "AWS::NoValue" else values.get(node["Ref"], node)
+    if "Fn::If" in node:
+        name, then, otherwise = node["Fn::If"]
+        return value(then if holds(SOURCE["Conditions"][name], values) else otherwise, values)
+    return {key: value(each, values) for key, each in node.items()}
+
+
+def refused(values):
+    """The names of the rules that refuse these values of the parameters."""
+    values = {**DEFAULTS, **{name: str(each) for name, each in values.items()}}
+    return [
+        name
+        for name, rule in SOURCE["Rules"].items()
+        if "RuleCondition" not in rule or holds(rule["RuleCondition"], values)
+        for assertion in rule["Assertions"]
+        if not holds(assertion["Assert"], values)
+    ]
+
+
+def properties(name, **values):
+    """The properties of a resource with default parameters but for `values`."""
+    return value(expanded(tuple(values.items()))[name]["Properties"], {**DEFAULTS, **values})
+
+
+def of_type(kind, resources=None):
+    resources = RESOURCES if resources is None else resources
+    return {name: each for name, each in resources.items() if each["Type"] == kind}
+
+
+def as_list(node):
+    return node if isinstance(node, list) else [node]
+
+
+def attribute(node):
+    """`Table.Arn` for the two ways to say so, and the name for a plain reference."""
+    if "Ref" in node:
+        return node["Ref"]
+    if "Fn::GetAtt" in node:
+        return ".".join(as_list(node["Fn::GetAtt"]))
+    return node["Fn::Sub"]
+
+
+def statements(role):
+    for policy in properties(role)["Policies"]:
+        yield from as_list(policy["PolicyDocument"]["Statement"])
+
+
+def run(*command):
+    environment = {
+        **os.environ,
+        "SAM_CLI_TELEMETRY": "0",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+class Parameters(unittest.TestCase):
+    def test_each_says_what_it_is_and_is_bounded(self):
+        for name, parameter in PARAMETERS.items():
+            with self.subTest(name):
+                self.assertTrue(parameter.get("Description"))
+                bounded = {"AllowedValues", "AllowedPattern"} & parameter.keys() or {
+                    "MinValue",
+                    "MaxValue",
+                } <= parameter.keys()
+                self.assertTrue(bounded, "no bounds")
+                if "AllowedValues" in parameter:
+                    self.assertIn(parameter["Default"], parameter["AllowedValues"])
+                elif parameter["Type"] == "Number":
+                    self.assertLessEqual(parameter["MinValue"], parameter["Default"])
+                    self.assertGreaterEqual(parameter["MaxValue"], parameter["Default"])
+
+    def test_each_is_in_one_group(self):
+        groups = SOURCE["Metadata"]["AWS::CloudFormation::Interface"]["ParameterGroups"]
+        grouped = [name for group in groups for name in group["Parameters"]]
+        self.assertCountEqual(grouped, PARAMETERS)
+
+    def test_the_guide_names_only_parameters_that_exist(self):
+        named = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", read("infra/docs/deploy.md"), re.MULTILINE)
+        names = {name for cell in named for name in re.findall(r"`(\w+)`", cell)}
+        self.assertGreater(len(names), 10)
+        self.assertEqual(names - PARAMETERS.keys(), set())
+
+    def test_bounds(self):
+        self.assertEqual(PARAMETERS["MaxReceiveCount"]["MinValue"], 10)
+        self.assertEqual(PARAMETERS["KeepDays"]["MinValue"], 7)
+        for name, least, most in [
+            ("RetryConcurrency", 2, 1000),
+            ("FirstBatchSize", 1, 100),
+            ("RetryBatchSize", 1, 100),
+            ("FirstBatchWindow", 0, 60),
+            ("RetryBatchWindow", 0, 60),
+        ]:
+            self.assertEqual(
+                (PARAMETERS[name]["MinValue"], PARAMETERS[name]["MaxValue"]), (least, most), name
+            )
+
+    def test_the_schedule_runs_at_its_own_pace(self):
+        self.assertEqual(DEFAULTS["TimeScale"], "1")
+
+
+class Timeouts(unittest.TestCase):
+    def test_rules_let_through_what_fits_and_nothing_else(self):
+        names = ["HttpTimeoutMs", "FunctionTimeout", "VisibilityTimeout"]
+        combinations = itertools.product(*(PARAMETERS[name]["AllowedValues"] for name in names))
+        accepted = 0
+        for http_ms, function_s, visibility_s in combinations:
+            fits = http_ms < function_s * 1000 and function_s * 6 <= visibility_s
+            accepted += fits
+            refusals = refused(dict(zip(names, (http_ms, function_s, visibility_s))))
+            self.assertEqual(fits, not refusals, (http_ms, function_s, visibility_s, refusals))
+        self.assertGreater(accepted, 10)
+
+    def test_defaults_and_the_values_of_the_test_stack_fit(self):
+        self.assertEqual(refused({}), [])
+        self.assertEqual(refused({"HttpTimeoutMs": 1000, "FunctionTimeout": 3, "VisibilityTimeout": 18}), [])
+
+    def test_functions_and_queues_take_them(self):
+        changed = {"FunctionTimeout": "20", "VisibilityTimeout": "240", "SweepTimeout": "7"}
+        for name in ["DeliverFirstFunction", "DeliverRetryFunction"]:
+            self.assertEqual(properties(name, **changed)["Timeout"], "20")
+        for name in ["FirstQueue", "RetryQueue"]:
+            self.assertEqual(properties(name, **changed)["VisibilityTimeout"], "240")
+        self.assertEqual(properties("SweepFunction", **changed)["Timeout"], "7")
+
+    def test_the_api_waits_for_its_functions(self):
+        for name, function in [
+            ("IngestIntegration", "IngestFunction"),
+            ("AdminIntegration", "AdminFunction"),
+        ]:
+            self.assertGreaterEqual(
+                properties(name)["TimeoutInMillis"], 1000 * int(properties(function)["Timeout"])
+            )
+            self.assertLessEqual(properties(name)["TimeoutInMillis"], 30000)
+
+    def test_a_sweep_ends_before_the_next_and_is_not_repeated(self):
+        self.assertLess(PARAMETERS["SweepTimeout"]["MaxValue"], 60)
+        self.assertEqual(properties("SweepRule")["ScheduleExpression"], "rate(1 minute)")
+        (target,) = properties("SweepRule")["Targets"]
+        self.assertEqual(attribute(target["Arn"]), "SweepFunction.Arn")
+        (configuration,) = of_type("AWS::Lambda::EventInvokeConfig").values()
+        self.assertEqual(configuration["Properties"]["FunctionName"], {"Ref": "SweepFunction"})
+        self.assertEqual(configuration["Properties"]["MaximumRetryAttempts"], 0)
+
+
+class Queues(unittest.TestCase):
+    def test_there_are_three_and_all_are_encrypted(self):
+        queues = of_type("AWS::SQS::Queue")
+        self.assertEqual(set(queues), {"FirstQueue", "RetryQueue", "DeadLetterQueue"})
+        for name in queues:
+            self.assertIs(properties(name)["SqsManagedSseEnabled"], True)
+
+    def test_retention(self):
+        kept = {name: properties(name)["MessageRetentionPeriod"] for name in of_type("AWS::SQS::Queue")}
+        self.assertEqual(
+            kept, {"FirstQueue": 14 * DAY_S, "RetryQueue": 4 * DAY_S, "DeadLetterQueue": 14 * DAY_S}
+        )
+
+    def test_what_fails_too_often_goes_to_the_dead_letter_queue(self):
+        for name in ["FirstQueue", "RetryQueue"]:
+            policy = properties(name)["RedrivePolicy"]
+            self.assertEqual(attribute(policy["deadLetterTargetArn"]), "DeadLetterQueue.Arn")
+            self.assertEqual(policy["maxReceiveCount"], "50")
+        self.assertNotIn("RedrivePolicy", properties("DeadLetterQueue"))
+
+    def test_mappings(self):
+        mappings = {"DeliverFirstMapping": "FirstQueue.Arn", "DeliverRetryMapping": "RetryQueue.Arn"}
+        self.assertEqual(set(of_type("AWS::Lambda::EventSourceMapping")), set(mappings))
+        for name, queue in mappings.items():
+            mapping = properties(name)
+            self.assertEqual(mapping["FunctionResponseTypes"], ["ReportBatchItemFailures"])
+            self.assertEqual(attribute(mapping["EventSourceArn"]), queue)
+            self.assertEqual(attribute(mapping["FunctionName"]), name.replace("Mapping", "Function"))
+            self.assertEqual((mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]), ("10", "0"))
+
+    def test_retries_are_bounded_and_first_attempts_may_be(self):
+        self.assertEqual(properties("DeliverRetryMapping")["ScalingConfig"], {"MaximumConcurrency": "10"})
+        self.assertIsNone(properties("DeliverFirstMapping")["ScalingConfig"])
+        bounded = properties("DeliverFirstMapping", FirstConcurrency="7")
+        self.assertEqual(bounded["ScalingConfig"], {"MaximumConcurrency": "7"})
+        self.assertEqual(refused({"FirstConcurrency": 1}), ["NoConcurrencyOfOne"])
+        self.assertEqual(refused({"FirstConcurrency": 2}), [])
+
+    def test_large_batches_need_a_window(self):
+        for kind, size, window in itertools.product(["First", "Retry"], range(1, 101), [0, 1, 60]):
+            refusals = refused({f"{kind}BatchSize": size, f"{kind}BatchWindow": window})
+            self.assertEqual(bool(refusals), size > 10 and window == 0, (kind, size, window))
+
+
+class TheTable(unittest.TestCase):
+    def test_keys_and_indexes(self):
+        table = properties("Table")
+        types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
+
+        def keys(of):
+            return [
+                (each["AttributeName"], each["KeyType"], types[each["AttributeName"]])
+                for each in of["KeySchema"]
+            ]
+
+        self.assertEqual(keys(table), [("pk", "HASH", "S"), ("sk", "RANGE", "S")])
+        self.assertEqual(
+            {index["IndexName"]: keys(index) for index in table["GlobalSecondaryIndexes"]},
+            {
+                "sweep": [("sweep_shard", "HASH", "S"), ("look_at", "RANGE", "N")],
+                "by-tenant": [("list_tenant", "HASH", "S"), ("listed", "RANGE", "S")],
+                "by-url": [("list_url", "HASH", "S"), ("listed", "RANGE", "S")],
+                "by-subscription": [("list_subscription", "HASH", "S"), ("listed", "RANGE", "S")],
+            },
+        )
+        for index in table["GlobalSecondaryIndexes"]:
+            self.assertEqual(index["Projection"], {"ProjectionType": "KEYS_ONLY"})
+
+    def test_is_paid_by_request_forgets_by_ttl_and_can_be_restored(self):
+        table = properties("Table")
+        self.assertEqual(table["BillingMode"], "PAY_PER_REQUEST")
+        self.assertEqual(table["TimeToLiveSpecification"], {"AttributeName": "ttl", "Enabled": True})
+        self.assertIs(table["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"], True)
+
+    def test_outlives_the_stack(self):
+        self.assertEqual(RESOURCES["Table"]["DeletionPolicy"], "Retain")
+        self.assertEqual(RESOURCES["Table"]["UpdateReplacePolicy"], "Retain")
+
+
+class Functions(unittest.TestCase):
+    EVERYWHERE = {
+        "HOLDFAST_STACK": {"Ref": "AWS::StackName"},
+        "HOLDFAST_TABLE": {"Ref": "Table"},
+        "HOLDFAST_FIRST_QUEUE_URL": {"Ref": "FirstQueue"},
+        "HOLDFAST_RETRY_QUEUE_URL": {"Ref": "RetryQueue"},
+        "HOLDFAST_DEAD_LETTER_QUEUE_URL": {"Ref": "DeadLetterQueue"},
+        "HOLDFAST_HTTP_TIMEOUT_MS": "5000",
+        "HOLDFAST_FUNCTION_TIMEOUT_S": "30",
+        "HOLDFAST_VISIBILITY_S": "180",
+        "HOLDFAST_KEEP_DAYS": "14",
+        "HOLDFAST_DELIVERY_LOG": "all",
+        "HOLDFAST_HTTP_TARGETS": "refuse",
+        "HOLDFAST_TIME_SCALE": "1",
+        "HOLDFAST_LOG_LEVEL": "info",
+    }
+
+    def test_environment(self):
+        secret = {"HOLDFAST_OPERATOR_SECRET": {"Ref": "OperatorSecret"}}
+        own = {name: secret for name in API_FUNCTIONS}
+        own |= {
+            name: {"HOLDFAST_TRIGGER": trigger}
+            for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "sweep"])
+        }
+        for name in FUNCTIONS:
+            with self.subTest(name):
+                self.assertEqual(
+                    properties(name)["Environment"]["Variables"], {**self.EVERYWHERE, **own[name]}
+                )
+
+    def test_runtime_and_processor(self):
+        self.assertEqual(set(of_type("AWS::Lambda::Function")), set(FUNCTIONS))
+        for name in FUNCTIONS:
+            self.assertEqual(properties(name)["Runtime"], "provided.al2023")
+            self.assertEqual(properties(name)["Architectures"], ["arm64"])
+            self.assertEqual(properties(name, Architecture="x86_64")["Architectures"], ["x86_64"])
+
+    def test_each_is_built_from_the_package_of_its_name(self):
+        for name in FUNCTIONS:
+            resource = SOURCE["Resources"][name]
+            folder = "deliver" if name in DELIVER_FUNCTIONS else name.removesuffix("Function").lower()
+            self.assertEqual(resource["Properties"]["CodeUri"], f"functions/{folder}/")
+            self.assertTrue((ROOT / "functions" / folder / "Cargo.toml").is_file())
+            # Equal to the letter, because sam compiles once what is equal.
+            metadata = {
+                "BuildMethod": "rust-cargolambda",
+                "BuildProperties": {"Binary": f"holdfast-{folder}"},
+            }
+            self.assertEqual(resource["Metadata"], metadata)
+
+    def test_logs_are_kept_for_a_while_and_not_for_ever(self):
+        for name in of_type("AWS::Logs::LogGroup"):
+            self.assertEqual(properties(name)["RetentionInDays"], "30")
+        for name in FUNCTIONS:
+            group = name.replace("Function", "Logs")
+            self.assertEqual(properties(name)["LoggingConfig"]["LogGroup"], {"Ref": group})
+            self.assertIn(group, RESOURCES)
+
+    def test_no_concurrency_is_reserved_because_new_accounts_have_none_to_spare(self):
+        for name in FUNCTIONS:
+            self.assertNotIn("ReservedConcurrentExecutions", RESOURCES[name]["Properties"])
+
+    def test_only_attempts_leave_through_subnets_and_only_when_given(self):
+        inside = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
+        for name in FUNCTIONS:
+            attempts = name in ["DeliverFirstFunction", "DeliverRetryFunction"]
+            self.assertIsNone(properties(name).get("VpcConfig"))
+            self.assertEqual(attempts, properties(name, **inside).get("VpcConfig") is not None, name)
+        self.assertEqual(refused(inside), [])
+        for one in inside.items():
+            self.assertEqual(refused(dict([one])), ["SubnetsWithSecurityGroups"])
+
+
+class Access(unittest.TestCase):
+    ITEMS = {
+        f"dynamodb:{action}"
+        for action in "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem".split()
+    }
+    RECEIVE = {
+        f"sqs:{action}"
+        for action in "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes".split()
+    }
+
+    def expected(self, function):
+        allowed = {
+            (f"{function.replace('Function', 'Logs')}.Arn", action)
+            for action in ["logs:CreateLogStream", "logs:PutLogEvents"]
+        }
+        allowed |= {("Table.Arn", action) for action in self.ITEMS}
+        if function != "IngestFunction":
+            indexes = [index["IndexName"] for index in properties("Table")["GlobalSecondaryIndexes"]]
+            allowed |= {(f"${{Table.Arn}}/index/{index}", "dynamodb:Query") for index in indexes}
+        if function in API_FUNCTIONS:
+            allowed.add(("OperatorSecret", "secretsmanager:GetSecretValue"))
+        queues = {
+            "IngestFunction": ["FirstQueue"],
+            "AdminFunction": ["FirstQueue", "RetryQueue"],
+            "SweepFunction": ["FirstQueue", "RetryQueue"],
+        }.get(function, ["FirstQueue", "RetryQueue", "DeadLetterQueue"])
+        allowed |= {(f"{queue}.Arn", "sqs:SendMessage") for queue in queues}
+        own = {"DeliverFirstFunction": "FirstQueue.Arn", "DeliverRetryFunction": "RetryQueue.Arn"}.get(
+            function
+        )
+        return allowed | ({(own, action) for action in self.RECEIVE} if own else set())
+
+    def test_each_function_has_a_role_of_its_own(self):
+        roles = {name: attribute(properties(name)["Role"]) for name in FUNCTIONS}
+        self.assertEqual(roles, {name: name.replace("Function", "Role.Arn") for name in FUNCTIONS})
+        self.assertEqual(len(of_type("AWS::IAM::Role")), len(FUNCTIONS))
+
+    def test_each_role_allows_what_its_function_needs_and_nothing_else(self):
+        for function in FUNCTIONS:
+            with self.subTest(function):
+                allowed = {
+                    (attribute(resource), action)
+                    for statement in statements(function.replace("Function", "Role"))
+                    for resource in as_list(statement["Resource"])
+                    for action in as_list(statement["Action"])
+                }
+                self.assertEqual(allowed, self.expected(function))
+
+    def test_no_wildcards(self):
+        """The ARN of a log group ends with `:*` by itself; no other is needed."""
+        for role in of_type("AWS::IAM::Role"):
+            for statement in statements(role):
+                self.assertEqual(statement["Effect"], "Allow")
+                self.assertEqual(statement.keys(), {"Effect", "Action", "Resource"})
+                for each in as_list(statement["Action"]) + as_list(statement["Resource"]):
+                    self.assertNotIn("*", json.dumps(each), role)
+        others = {
+            "AWS::IAM::Policy",
+            "AWS::IAM::ManagedPolicy",
+            "AWS::SQS::QueuePolicy",
+            "AWS::SecretsManager::ResourcePolicy",
+        }
+        self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], [])
+
+    def test_policies_of_aws_are_there_only_for_subnets(self):
+        inside = {"SubnetIds": "subnet-0a", "SecurityGroupIds": "sg-0a"}
+        for role in of_type("AWS::IAM::Role"):
+            self.assertIsNone(properties(role).get("ManagedPolicyArns"), role)
+            attached = properties(role, **inside).get("ManagedPolicyArns") or []
+            names = [arn["Fn::Sub"].rsplit("/", 1)[1] for arn in attached]
+            deliver = role in ["DeliverFirstRole", "DeliverRetryRole"]
+            self.assertEqual(names, ["AWSLambdaVPCAccessExecutionRole"] if deliver else [], role)
+
+    def test_only_lambda_takes_the_roles(self):
+        for role in of_type("AWS::IAM::Role"):
+            (statement,) = properties(role)["AssumeRolePolicyDocument"]["Statement"]
+            self.assertEqual(statement["Principal"], {"Service": "lambda.amazonaws.com"})
+
+    def test_the_key_is_generated_and_long(self):
+        secret = properties("OperatorSecret")
+        self.assertNotIn("SecretString", secret)
+        self.assertGreaterEqual(secret["GenerateSecretString"]["PasswordLength"], 32)
+        self.assertNotIn("SecretStringTemplate", secret["GenerateSecretString"])
+
+
+class TheApi(unittest.TestCase):
+    def test_routes(self):
+        routes = {
+            each["Properties"]["RouteKey"]: each["Properties"]["Target"]
+            for each in of_type("AWS::ApiGatewayV2::Route").values()
+        }
+        wanted = {"POST /v1/events": "IngestIntegration", "$default": "AdminIntegration"}
+        self.assertEqual(
+            routes, {key: {"Fn::Sub": f"integrations/${{{name}}}"} for key, name in wanted.items()}
+        )
+        for name, function in [
+            ("IngestIntegration", "IngestFunction"),
+            ("AdminIntegration", "AdminFunction"),
+        ]:
+            integration = properties(name)
+            self.assertEqual(attribute(integration["IntegrationUri"]), f"{function}.Arn")
+            self.assertEqual(integration["PayloadFormatVersion"], "2.0")
+
+    def test_throttling(self):
+        stage = properties(
+            "ApiStage", EventsRateLimit="3", EventsBurstLimit="4"
+        )
+        self.assertEqual(
+            stage["DefaultRouteSettings"], {"ThrottlingRateLimit": "3", "ThrottlingBurstLimit": "4"}
+        )
+        # Numbers: CloudFormation hands this property on as it is, and the API takes no text for a number.
+        others = {"ThrottlingRateLimit": 100, "ThrottlingBurstLimit": 200}
+        self.assertEqual(stage["RouteSettings"], {"$default": others})
+        self.assertIn("EventsRoute", RESOURCES["ApiStage"]["DependsOn"])
+
+    def test_access_log_is_json_without_headers(self):
+        log = properties("ApiStage")["AccessLogSettings"]
+        self.assertEqual(attribute(log["DestinationArn"]), "ApiLogs.Arn")
+        self.assertIn("status", json.loads(log["Format"]))
+        self.assertNotIn("header", log["Format"].lower())
+        self.assertNotIn("authorization", log["Format"].lower())
+
+    def test_each_function_may_be_called_by_its_own_caller_only(self):
+        callers = {
+            attribute(permission["FunctionName"]): (
+                permission["Principal"],
+                attribute(permission["SourceArn"]),
+            )
+            for permission in (properties(name) for name in of_type("AWS::Lambda::Permission"))
+        }
+        api = "arn:${AWS::Partition}:execute-api:${AWS::Region}:${AWS::AccountId}:${Api}/*/"
+        self.assertEqual(
+            callers,
+            {
+                "IngestFunction": ("apigateway.amazonaws.com", f"{api}POST/v1/events"),
+                "AdminFunction": ("apigateway.amazonaws.com", f"{api}$default"),
+                "SweepFunction": ("events.amazonaws.com", "SweepRule.Arn"),
+            },
+        )
+
+
+class Alarms(unittest.TestCase):
+    ALARMS = of_type("AWS::CloudWatch::Alarm", ALARM_STACK["Resources"])
+
+    def alarm(self, name):
+        return self.ALARMS[name]["Properties"]
+
+    def test_each_points_to_a_section_of_the_runbook(self):
+        headings = re.findall(r"^## (.+)$", read("infra/docs/runbook.md"), re.MULTILINE)
+        for name in self.ALARMS:
+            section = self.alarm(name)["AlarmDescription"].split("Runbook: ")[1]
+            self.assertIn(section, headings, name)
+
+    def test_errors_and_throttles_of_every_function(self):
+        for function, metric in itertools.product(FUNCTIONS, ["Errors", "Throttles"]):
+            alarm = self.alarm(function.replace("Function", metric))
+            self.assertEqual((alarm["Namespace"], alarm["MetricName"]), ("AWS/Lambda", metric))
+            self.assertEqual(alarm["Dimensions"], [{"Name": "FunctionName", "Value": {"Ref": function}}])
+
+    def test_queues(self):
+        for name, metric, queue in [
+            ("DeadLetters", "ApproximateNumberOfMessagesVisible", "DeadLetterQueueName"),
+            ("FirstAttemptsLate", "ApproximateAgeOfOldestMessage", "FirstQueueName"),
+        ]:
+            self.assertEqual(self.alarm(name)["MetricName"], metric)
+            self.assertEqual(self.alarm(name)["Dimensions"], [{"Name": "QueueName", "Value": {"Ref": queue}}])
+
+    def test_silence_of_the_sweep_is_an_alarm_and_no_other_silence_is(self):
+        silent = {name for name in self.ALARMS if self.alarm(name)["TreatMissingData"] == "breaching"}
+        self.assertEqual(silent, {"Overdue"})
+        for name, metric in [
+            ("Overdue", "OldestOverdueSeconds"),
+            ("HealthWritesDropped", "HealthWritesDropped"),
+        ]:
+            self.assertEqual(
+                (self.alarm(name)["Namespace"], self.alarm(name)["MetricName"]), ("Holdfast", metric)
+            )
+            self.assertEqual(
+                self.alarm(name)["Dimensions"], [{"Name": "Stack", "Value": {"Ref": "StackName"}}]
+            )
+
+    def test_all_tell_the_address_and_the_topic(self):
+        nothing = {"Ref": "AWS::NoValue"}
+        both = [
+            {"Fn::If": ["HasEmail", {"Ref": "Topic"}, nothing]},
+            {"Fn::If": ["HasTopic", {"Ref": "AlarmTopicArn"}, nothing]},
+        ]
+        for name in self.ALARMS:
+            self.assertEqual(self.alarm(name)["AlarmActions"], both, name)
+            self.assertEqual(self.alarm(name)["OKActions"], both, name)
+
+    def test_nested_stacks_get_what_they_ask_for(self):
+        for name, path in [
+            ("Alarms", "infra/stacks/alarms.yaml"),
+            ("DashboardStack", "infra/stacks/dashboard.yaml"),
+        ]:
+            nested = SOURCE["Resources"][name]["Properties"]
+            self.assertEqual(nested["TemplateURL"], path)
+            self.assertEqual(nested["Parameters"].keys(), yaml_parse(read(path))["Parameters"].keys())
+
+    def test_the_dashboard_is_json(self):
+        dashboard = yaml_parse(read("infra/stacks/dashboard.yaml"))["Resources"]["Dashboard"]["Properties"]
+        widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
+        self.assertTrue(all(widget["properties"]["metrics"] for widget in widgets))
+
+
+class Tools(unittest.TestCase):
+    def test_outputs(self):
+        wanted = {
+            "ApiUrl",
+            "OperatorSecretArn",
+            "TableName",
+            "FirstQueueUrl",
+            "RetryQueueUrl",
+            "DeadLetterQueueUrl",
+        }
+        self.assertLessEqual(wanted, SOURCE["Outputs"].keys())
+        self.assertIn("get-secret-value", SOURCE["Outputs"]["Step1GetTheKey"]["Value"]["Fn::Sub"])
+        self.assertIn("/v1/events", SOURCE["Outputs"]["Step3PostAnEvent"]["Value"]["Fn::Sub"])
+
+    def test_sam_is_configured(self):
+        default = tomllib.loads(read("infra/samconfig.toml"))["default"]
+        self.assertIn("CAPABILITY_IAM", default["deploy"]["parameters"]["capabilities"])
+        self.assertIs(default["deploy"]["parameters"]["resolve_s3"], True)
+        # sam's cache would miss changes in shared/.
+        self.assertIs(default["build"]["parameters"]["cached"], False)
+
+    def test_cfn_lint_is_content(self):
+        lint = run("cfn-lint", "template.yaml", "infra/stacks/alarms.yaml", "infra/stacks/dashboard.yaml")
+        self.assertEqual((lint.returncode, lint.stdout), (0, ""), lint.stderr)
+
+    def test_sam_validate_is_content(self):
+        validate = run(
+            "sam",
+            "validate",
+            "--lint",
+            "--template-file",
+            "template.yaml",
+            "--config-file",
+            "infra/samconfig.toml",
+        )
+        self.assertEqual(validate.returncode, 0, validate.stdout + validate.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

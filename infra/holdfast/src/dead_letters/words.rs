@@ -1,0 +1,84 @@
+//! What is said about a dead letter.
+
+use std::fmt::Write;
+
+use holdfast_aws::queue::{DeadLetter, read_message};
+use holdfast_core::messages::{Message, Undecodable};
+
+const WHY_CHARS: usize = 200;
+
+/// One line, without anything of a payload.
+pub(super) fn line(letter: &DeadLetter) -> String {
+    let source = letter.source.as_deref().unwrap_or("?");
+    // Of an ARN, the name of the queue.
+    let source = source.rsplit(':').next().unwrap_or(source);
+    let why: String = why(letter).chars().take(WHY_CHARS).collect();
+    on_one_line(&format!(
+        "{}  sent={}  received={}  from={source}  {}  why: {why}",
+        letter.id,
+        sent_at(letter),
+        letter.receive_count,
+        about(letter)
+    ))
+}
+
+/// All that is known. The text comes last, as it is.
+pub(super) fn everything(letter: &DeadLetter) -> String {
+    let mut all = String::new();
+    let mut row = |name: &str, value: &str| {
+        let _ = writeln!(all, "{:<10}{}", format!("{name}:"), on_one_line(value));
+    };
+    row("id", &letter.id);
+    row("sent", &sent_at(letter));
+    row("received", &letter.receive_count.to_string());
+    row("from", letter.source.as_deref().unwrap_or("?"));
+    row("group", letter.group.as_deref().unwrap_or("-"));
+    row("about", &about(letter));
+    row("why", why(letter));
+    let _ = writeln!(all, "text, {} bytes:\n{}", letter.text.len(), letter.text);
+    all
+}
+
+fn about(letter: &DeadLetter) -> String {
+    match read_message(&letter.text) {
+        Ok(Message::FirstAttempt(first)) => {
+            format!(
+                "first_attempt delivery={} tenant={} url={}",
+                first.key.id(),
+                first.key.tenant,
+                first.url_id
+            )
+        }
+        Ok(Message::Delivery { key, url_id, epoch, n }) => {
+            format!("delivery delivery={} tenant={} url={url_id} epoch={epoch} n={n}", key.id(), key.tenant)
+        }
+        Ok(Message::Probe { tenant, url_id }) => format!("probe tenant={tenant} url={url_id}"),
+        Ok(Message::Release { tenant, url_id, step }) => {
+            format!("release tenant={tenant} url={url_id} step={step}")
+        }
+        Ok(Message::Job { tenant, id }) => format!("job job={id} tenant={tenant}"),
+        Err(Undecodable::Newer(version)) => {
+            format!("a message of version {version}, newer than this Holdfast")
+        }
+        // Why it is none may quote from it.
+        Err(Undecodable::Poison(_)) => "not a message".to_owned(),
+    }
+}
+
+fn sent_at(letter: &DeadLetter) -> String {
+    letter.sent_at.map_or_else(|| "?".to_owned(), |at| at.to_string())
+}
+
+/// Functions say why. SQS itself moves a message here that was received too often, and says nothing.
+fn why(letter: &DeadLetter) -> &str {
+    match (&letter.why, &letter.source) {
+        (Some(why), _) => why,
+        (None, Some(_)) => "received too often without being handled",
+        (None, None) => "?",
+    }
+}
+
+/// What others wrote must not move the cursor of a terminal.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}

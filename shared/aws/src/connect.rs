@@ -1,0 +1,68 @@
+//! The one place where connections to AWS are configured. `AWS_ENDPOINT_URL` is honoured everywhere.
+
+use std::time::Duration;
+
+use aws_config::environment::credentials::EnvironmentVariableCredentialsProvider;
+use aws_config::environment::region::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region};
+use aws_sdk_sqs::config::Credentials;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+
+pub use aws_config::SdkConfig;
+
+/// How long to wait for AWS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// For one request.
+    pub attempt: Duration,
+    /// For a request and its repetitions together.
+    pub operation: Duration,
+}
+
+/// How often a request is made in all, if it fails for a reason that may pass.
+const REQUESTS: u32 = 3;
+
+/// For functions: region and credentials are in the environment, where Lambda puts them. Nothing else is looked for, because
+/// a cold start waits for this.
+pub async fn from_environment(timeouts: Timeouts) -> SdkConfig {
+    loader(timeouts)
+        .region(EnvironmentVariableRegionProvider::new())
+        .credentials_provider(EnvironmentVariableCredentialsProvider::new())
+        .load()
+        .await
+}
+
+/// For people: also the profile that `AWS_PROFILE` names, and whatever else gives credentials there. A region must be
+/// said by the environment or the profile: asking the machine for it would make a forgotten one a long wait.
+pub async fn from_profile(timeouts: Timeouts) -> SdkConfig {
+    let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
+        .or_else(ProfileFileRegionProvider::new());
+    loader(timeouts).region(region).load().await
+}
+
+/// For tests: an emulator, which takes any credentials.
+pub async fn to_emulator(endpoint: &str, timeouts: Timeouts) -> SdkConfig {
+    loader(timeouts)
+        .endpoint_url(endpoint)
+        .region(Region::from_static("us-east-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "emulator"))
+        .load()
+        .await
+}
+
+fn loader(timeouts: Timeouts) -> ConfigLoader {
+    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let timeouts = TimeoutConfig::builder()
+        .operation_attempt_timeout(timeouts.attempt)
+        .operation_timeout(timeouts.operation)
+        .build();
+    aws_config::defaults(BehaviorVersion::v2026_01_12())
+        .http_client(https)
+        .timeout_config(timeouts)
+        .retry_config(RetryConfig::standard().with_max_attempts(REQUESTS))
+}

@@ -1,0 +1,82 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+
+/// Counts what is asked of AWS: every request that goes out, repeats too. Clones count together. For the configuration of any
+/// client whose service names its operation in the header `x-amz-target`, as DynamoDB and SQS do.
+#[derive(Clone, Debug, Default)]
+pub struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
+
+impl RequestCounter {
+    #[must_use]
+    pub fn new() -> RequestCounter {
+        RequestCounter::default()
+    }
+
+    /// How many requests of each kind went out, by `service.operation`: `DynamoDB.PutItem`, `SQS.SendMessageBatch`.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// All of them together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts().values().sum()
+    }
+
+    /// The counts so far; from here on it counts from zero.
+    pub fn take(&self) -> BTreeMap<String, u64> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn count(&self, target: &str) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(short_name(target)).or_default() += 1;
+    }
+}
+
+/// `DynamoDB_20120810.PutItem` and `AmazonSQS.SendMessage` without what says nothing.
+fn short_name(target: &str) -> String {
+    let (service, operation) = target.split_once('.').unwrap_or((target, ""));
+    let service = service.split_once('_').map_or(service, |(name, _)| name);
+    let service = service.strip_prefix("Amazon").unwrap_or(service);
+    format!("{service}.{operation}")
+}
+
+impl Intercept for RequestCounter {
+    fn name(&self) -> &'static str {
+        "RequestCounter"
+    }
+
+    fn read_before_transmit(
+        &self,
+        context: &BeforeTransmitInterceptorContextRef<'_>,
+        _components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        self.count(context.request().headers().get("x-amz-target").unwrap_or("unknown"));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_counted_by_service_and_operation() {
+        let counter = RequestCounter::new();
+        let same = counter.clone();
+        for target in ["DynamoDB_20120810.PutItem", "AmazonSQS.SendMessage", "DynamoDB_20120810.PutItem"] {
+            counter.count(target);
+        }
+        assert_eq!(same.total(), 3);
+        let expected = [("DynamoDB.PutItem".to_owned(), 2), ("SQS.SendMessage".to_owned(), 1)];
+        assert_eq!(same.take(), BTreeMap::from(expected));
+        assert_eq!(counter.total(), 0);
+    }
+}

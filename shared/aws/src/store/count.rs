@@ -1,0 +1,173 @@
+//! Counting outcomes on a URL.
+
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::records::{HistoryEntry, Key, Now, Record, UrlRecord};
+use holdfast_core::rules::health::{Health, Outcome};
+
+use super::DynamoStore;
+use super::fast_count::FastCount;
+use super::fault::Fault;
+use super::items::{
+    COUNTER, Item, LAST_SUCCESS_AT, STREAK, VERSION, WINDOW_ATTEMPTS, WINDOW_FAILURES, WRITER, is_marked,
+    item_of, read_url, version_of,
+};
+use super::request::{Action, Refusal, Request, transact};
+use super::terms::Terms;
+use super::values::number;
+
+/// Each try in vain means that somebody else was counted, so this is how many may come in between.
+const MOST_TRIES: u32 = 500;
+
+/// A batch of outcomes that is to be counted.
+struct Batch {
+    key: Key,
+    outcomes: Vec<Outcome>,
+    now: Now,
+    mark: String,
+}
+
+/// A URL record as it was seen, and whether it was seen since this count began.
+struct Seen {
+    url: UrlRecord,
+    version: u64,
+    fresh: bool,
+}
+
+/// What a count made of the record, and its version since.
+struct Counted {
+    before: UrlRecord,
+    after: UrlRecord,
+    version: u64,
+}
+
+impl Batch {
+    fn apply(&self, before: &UrlRecord) -> (UrlRecord, Vec<HistoryEntry>) {
+        let mut after = before.clone();
+        let history = after.count(&self.outcomes, self.now);
+        (after, history)
+    }
+}
+
+impl DynamoStore {
+    pub(super) async fn count(
+        &self,
+        tenant: &Tenant,
+        url: &UrlId,
+        outcomes: Vec<Outcome>,
+        now: Now,
+    ) -> Result<Option<(UrlRecord, UrlRecord)>, Fault> {
+        let batch = Batch { key: UrlRecord::key(tenant, url), outcomes, now, mark: self.chance.mark() };
+        let hint = self.hints.get(&batch.key);
+        let mut seen = hint.map(|(url, version)| Seen { url, version, fresh: false });
+        for tries in 0..MOST_TRIES {
+            let found = match self.try_to_count(&batch, seen.as_ref()).await {
+                Ok(counted) => return Ok(Some(self.remember_counted(counted))),
+                Err(Refusal::Condition(None)) => return Ok(None),
+                Err(Refusal::Condition(Some(item))) => Some(item),
+                Err(Refusal::Busy | Refusal::Throttled) => None,
+                Err(Refusal::Fault(fault)) => return Err(fault),
+            };
+            if let Some(item) = found {
+                if let Some(counted) = made_already(&batch, seen.as_ref(), &item) {
+                    return Ok(Some(self.remember_counted(counted)));
+                }
+                let Some((url, version)) = read_url(item)? else { return Ok(None) };
+                seen = Some(Seen { url, version, fresh: true });
+            }
+            // What was known may have been old: that is nobody's fault. After that it is others who count.
+            if tries > 0 {
+                self.chance.pause((tries - 1).min(2)).await;
+            }
+        }
+        Err(Fault::Busy(batch.key))
+    }
+
+    async fn try_to_count(&self, batch: &Batch, seen: Option<&Seen>) -> Result<Counted, Refusal> {
+        if let Some(Seen { url, version, fresh: true }) = seen
+            && batch.apply(url).0 == *url
+        {
+            return Ok(Counted { before: url.clone(), after: url.clone(), version: *version });
+        }
+        if let Some(plan) = FastCount::plan(&batch.outcomes, seen.map(|seen| &seen.url.health)) {
+            return self.count_fast(batch, &plan).await;
+        }
+        match seen {
+            Some(seen) => self.count_over(batch, seen).await,
+            // As if a condition had failed, which answers the item too.
+            None => {
+                Err(self.get_item(&batch.key, None).await.map_or_else(Refusal::Fault, Refusal::Condition))
+            }
+        }
+    }
+
+    /// One update, and the version stays: whoever writes the record meanwhile is not kept from it by outcomes that only count.
+    async fn count_fast(&self, batch: &Batch, plan: &FastCount) -> Result<Counted, Refusal> {
+        let request = plan.request(batch.key.clone(), &batch.mark);
+        let before = request.send(&self.client, &self.table).await?.unwrap_or_default();
+        let before = read_url(before).map_err(Refusal::Fault)?;
+        let (before, version) = before.ok_or_else(|| Refusal::Fault(Fault::Unreadable(batch.key.clone())))?;
+        let (after, _) = batch.apply(&before);
+        Ok(Counted { before, after, version })
+    }
+
+    /// By the rule, over the record as it was seen: a threshold may be crossed, and the history is written with it.
+    async fn count_over(&self, batch: &Batch, seen: &Seen) -> Result<Counted, Refusal> {
+        let (after, history) = batch.apply(&seen.url);
+        let version = seen.version.saturating_add(1);
+        let mut terms = Terms::default();
+        let condition = as_seen(&seen.url.health, seen.version, &mut terms);
+        let put = |record: Record, version| {
+            item_of(&record, version, &batch.mark).map(Action::Put).map_err(Refusal::Fault)
+        };
+        let action = put(Record::Url(after.clone()), version)?;
+        let mut requests = vec![Request { action, condition: Some(condition), terms }];
+        for entry in history {
+            let action = put(Record::History(entry), self.chance.version())?;
+            requests.push(Request { action, condition: None, terms: Terms::default() });
+        }
+        if requests.len() == 1 {
+            requests.remove(0).send(&self.client, &self.table).await?;
+        } else {
+            let sent = transact(requests, &self.client, &self.table).await;
+            // Only the URL has a condition, and it comes first.
+            sent.map_err(|mut refusals| refusals.swap_remove(0).1)?;
+        }
+        Ok(Counted { before: seen.url.clone(), after, version })
+    }
+
+    fn remember_counted(&self, counted: Counted) -> (UrlRecord, UrlRecord) {
+        self.hints.saw(&counted.after, counted.version);
+        (counted.before, counted.after)
+    }
+}
+
+/// The version alone does not say that nothing was counted since.
+fn as_seen(health: &Health, version: u64, terms: &mut Terms) -> String {
+    let mut conditions = vec![terms.compare(VERSION, "=", "of_version", number(version))];
+    let counters = [
+        (STREAK, health.streak),
+        (WINDOW_ATTEMPTS, health.window_attempts),
+        (WINDOW_FAILURES, health.window_failures),
+    ];
+    conditions.extend(counters.map(|(name, value)| terms.compare(name, "=", name, number(value))));
+    conditions.push(match health.last_success_at {
+        Some(at) => terms.compare(LAST_SUCCESS_AT, "=", LAST_SUCCESS_AT, number(at.as_millis())),
+        None => terms.absent(LAST_SUCCESS_AT),
+    });
+    conditions.join(" AND ")
+}
+
+/// Whether the item is what this batch made: the answer was lost and the SDK sent the write again.
+fn made_already(batch: &Batch, seen: Option<&Seen>, item: &Item) -> Option<Counted> {
+    let version = version_of(item)?;
+    if is_marked(item, COUNTER, &batch.mark) {
+        // Such a count leaves the state as it is, which is what matters of the record before.
+        let (url, version) = read_url(item.clone()).ok()??;
+        return Some(Counted { before: url.clone(), after: url, version });
+    }
+    let seen = seen.filter(|seen| version == seen.version.saturating_add(1))?;
+    is_marked(item, WRITER, &batch.mark).then(|| {
+        let (after, _) = batch.apply(&seen.url);
+        Counted { before: seen.url.clone(), after, version }
+    })
+}

@@ -1,0 +1,209 @@
+//! Counting without reading first: one update whose condition makes sure that no threshold can be crossed by it, whatever others
+//! counted meanwhile.
+
+use holdfast_core::records::Key;
+use holdfast_core::rules::health::{Health, Outcome, UrlState};
+use holdfast_core::time::Timestamp;
+
+use super::items::{COUNTER, GENERATION, LAST_SUCCESS_AT, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES};
+use super::request::{Action, Request};
+use super::terms::Terms;
+use super::values::{number, text};
+
+// The thresholds of the rule. The tests compare with the rule itself, so they fail if these cross one.
+const HALVED_AT: u64 = 10_000;
+const RATE_MEANS_NOTHING_UP_TO: u64 = 100;
+const MOST_FAILURE_PERCENT: u64 = 70;
+const DISABLE_STREAK: u64 = 2_000;
+
+/// What a batch of outcomes adds up to, and under which condition.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FastCount {
+    /// The generation that the URL must have. Outcomes of others only matter for the last success.
+    generation: u64,
+    /// `None`: no outcome is of that generation.
+    counts: Option<Counts>,
+    last_success: LastSuccess,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Counts {
+    attempts: u64,
+    failures: u64,
+    /// The failures behind the last success; `None` if there is no success.
+    trailing_failures: Option<u64>,
+    /// Up to this many attempts in the window the rate means nothing, even with these added.
+    few_attempts: Option<u64>,
+    /// With at least so many attempts in the window and at most so many failures the rate is harmless, even with these added:
+    /// at every step the failures are at most 70 % of the first number, and the attempts are at least that number.
+    harmless: Option<(u64, u64)>,
+}
+
+/// What becomes of the time of the last success, which must be the latest of all.
+#[derive(Clone, Debug, PartialEq)]
+enum LastSuccess {
+    /// No success: stays, or becomes the start of the first attempt ever.
+    StaysOrBecomes(Timestamp),
+    /// It is not later than this, or there is none yet.
+    Becomes(Timestamp),
+    /// It is there, and not later than this.
+    MovesTo(Timestamp),
+    /// It is this or later already.
+    StaysBehind(Timestamp),
+}
+
+impl LastSuccess {
+    fn of(outcomes: &[Outcome], known: Option<&Health>) -> Option<LastSuccess> {
+        let first = outcomes.first()?.started_at;
+        let Some(success) = outcomes.iter().filter(|o| o.success).map(|o| o.ended_at).max() else {
+            return Some(LastSuccess::StaysOrBecomes(first));
+        };
+        match known.and_then(|known| known.last_success_at) {
+            Some(last) if last > success => Some(LastSuccess::StaysBehind(success)),
+            Some(_) => Some(LastSuccess::MovesTo(success)),
+            None if first <= success => Some(LastSuccess::Becomes(success)),
+            // The first attempt began after all successes had ended: too odd to be fast.
+            None => None,
+        }
+    }
+}
+
+impl FastCount {
+    /// `None`: these outcomes cannot be counted so, as far as is known.
+    pub(super) fn plan(outcomes: &[Outcome], known: Option<&Health>) -> Option<FastCount> {
+        // Of a URL that was never seen from here it is supposed that it is new and that the outcomes are current.
+        let generation = match known {
+            Some(known) => known.generation,
+            None => outcomes.iter().map(|o| o.generation).max()?,
+        };
+        let current: Vec<&Outcome> = outcomes.iter().filter(|o| o.generation == generation).collect();
+        let counts = match current.is_empty() {
+            true => None,
+            false => Some(Counts::of(&current, known)?),
+        };
+        let plan = FastCount { generation, counts, last_success: LastSuccess::of(outcomes, known)? };
+        known.is_none_or(|known| plan.holds(known)).then_some(plan)
+    }
+
+    /// Whether the condition holds: says the same as the expression that DynamoDB gets.
+    fn holds(&self, health: &Health) -> bool {
+        let last = health.last_success_at;
+        health.generation == self.generation
+            && self.counts.as_ref().is_none_or(|counts| counts.hold(health))
+            && match self.last_success {
+                LastSuccess::StaysOrBecomes(_) => true,
+                LastSuccess::Becomes(at) => last.is_none_or(|last| last <= at),
+                LastSuccess::MovesTo(at) => last.is_some_and(|last| last <= at),
+                LastSuccess::StaysBehind(at) => last.is_some_and(|last| last >= at),
+            }
+    }
+
+    /// `mark`: tells this batch from every other, so that the SDK's own repeat of an update that was made is not made again.
+    pub(super) fn request(&self, key: Key, mark: &str) -> Request {
+        let mut terms = Terms::default();
+        let mut conditions = vec![terms.compare(GENERATION, "=", GENERATION, number(self.generation))];
+        let other = terms.compare(COUNTER, "<>", COUNTER, text(mark));
+        conditions.push(format!("({} OR {other})", terms.absent(COUNTER)));
+        let mut sets = vec![terms.compare(COUNTER, "=", COUNTER, text(mark))];
+        self.last_success.express(&mut terms, &mut sets, &mut conditions);
+        let mut adds = Vec::new();
+        if let Some(counts) = &self.counts {
+            counts.express(&mut terms, &mut sets, &mut adds, &mut conditions);
+        }
+        let mut change = format!("SET {}", sets.join(", "));
+        if !adds.is_empty() {
+            change = format!("{change} ADD {}", adds.join(", "));
+        }
+        let action = Action::Update { key, change };
+        Request { action, condition: Some(conditions.join(" AND ")), terms }
+    }
+}
+
+impl LastSuccess {
+    fn express(&self, terms: &mut Terms, sets: &mut Vec<String>, conditions: &mut Vec<String>) {
+        let (LastSuccess::StaysOrBecomes(at)
+        | LastSuccess::Becomes(at)
+        | LastSuccess::MovesTo(at)
+        | LastSuccess::StaysBehind(at)) = self;
+        let name = terms.name(LAST_SUCCESS_AT);
+        let at = terms.value("at", number(at.as_millis()));
+        match self {
+            LastSuccess::StaysOrBecomes(_) => sets.push(format!("{name} = if_not_exists({name}, {at})")),
+            LastSuccess::Becomes(_) => {
+                sets.push(format!("{name} = {at}"));
+                conditions.push(format!("({} OR {name} <= {at})", terms.absent(LAST_SUCCESS_AT)));
+            }
+            LastSuccess::MovesTo(_) => {
+                sets.push(format!("{name} = {at}"));
+                conditions.push(format!("{name} <= {at}"));
+            }
+            LastSuccess::StaysBehind(_) => conditions.push(format!("{name} >= {at}")),
+        }
+    }
+}
+
+impl Counts {
+    /// `None`: no condition could rule out that a threshold is crossed.
+    fn of(outcomes: &[&Outcome], known: Option<&Health>) -> Option<Counts> {
+        let attempts = outcomes.len() as u64;
+        let failures = outcomes.iter().filter(|o| !o.success).count() as u64;
+        let trailing = outcomes.iter().rev().take_while(|o| !o.success).count() as u64;
+        let few_attempts = RATE_MEANS_NOTHING_UP_TO.checked_sub(attempts);
+        let harmless = known.and_then(|known| {
+            let most_failures = known.window_attempts * MOST_FAILURE_PERCENT / 100;
+            Some((known.window_attempts, most_failures.checked_sub(failures)?))
+        });
+        let possible = attempts < HALVED_AT
+            && failures < DISABLE_STREAK
+            && (few_attempts.is_some() || harmless.is_some());
+        let trailing_failures = (failures < attempts).then_some(trailing);
+        possible.then_some(Counts { attempts, failures, trailing_failures, few_attempts, harmless })
+    }
+
+    fn hold(&self, health: &Health) -> bool {
+        let few = self.few_attempts.is_some_and(|few| health.window_attempts <= few);
+        let harmless = self.harmless.is_some_and(|(attempts, failures)| {
+            health.window_attempts >= attempts && health.window_failures <= failures
+        });
+        health.state == UrlState::Enabled
+            && health.window_attempts < HALVED_AT - self.attempts
+            && health.streak < DISABLE_STREAK - self.failures
+            && (few || harmless)
+    }
+
+    fn express(
+        &self,
+        terms: &mut Terms,
+        sets: &mut Vec<String>,
+        adds: &mut Vec<String>,
+        conditions: &mut Vec<String>,
+    ) {
+        conditions.push(terms.compare(STATE, "=", "enabled", text(UrlState::Enabled.as_str())));
+        conditions.push(terms.compare(WINDOW_ATTEMPTS, "<", "not_halved", number(HALVED_AT - self.attempts)));
+        conditions.push(terms.compare(STREAK, "<", "not_a_streak", number(DISABLE_STREAK - self.failures)));
+        let few =
+            self.few_attempts.map(|few| terms.compare(WINDOW_ATTEMPTS, "<=", "few_attempts", number(few)));
+        let harmless = self.harmless.map(|(attempts, failures)| {
+            let attempts = terms.compare(WINDOW_ATTEMPTS, ">=", "known_attempts", number(attempts));
+            let failures = terms.compare(WINDOW_FAILURES, "<=", "most_failures", number(failures));
+            format!("{attempts} AND {failures}")
+        });
+        conditions.push(match (few, harmless) {
+            (Some(few), Some(harmless)) => format!("({few} OR ({harmless}))"),
+            (few, harmless) => few.or(harmless).unwrap_or_default(),
+        });
+        let add = |terms: &mut Terms, name: &str, count: u64| {
+            format!("{} {}", terms.name(name), terms.value(&format!("added_{name}"), number(count)))
+        };
+        adds.push(add(terms, WINDOW_ATTEMPTS, self.attempts));
+        adds.push(add(terms, WINDOW_FAILURES, self.failures));
+        match self.trailing_failures {
+            None => adds.push(add(terms, STREAK, self.failures)),
+            Some(trailing) => sets.push(terms.compare(STREAK, "=", STREAK, number(trailing))),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fast_count_tests.rs"]
+mod tests;

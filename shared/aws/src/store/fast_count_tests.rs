@@ -1,0 +1,153 @@
+use holdfast_core::records::{Now, UrlRecord};
+use proptest::prelude::*;
+
+use super::*;
+
+fn timestamps() -> impl Strategy<Value = Timestamp> {
+    (0_i64..2_000).prop_map(Timestamp::from_millis)
+}
+
+fn near(thresholds: Vec<u64>) -> impl Strategy<Value = u64> {
+    (prop::sample::select(thresholds), 0_u64..25).prop_map(|(near, off)| near.saturating_sub(12) + off)
+}
+
+fn healths() -> impl Strategy<Value = Health> {
+    let state = prop_oneof![
+        6 => Just(UrlState::Enabled),
+        1 => Just(UrlState::Disabled),
+        1 => Just(UrlState::Frozen),
+    ];
+    let attempts = near(vec![0, 50, 100, 150, 1_000, 9_990]).prop_map(|n| n.min(9_999));
+    let streak = near(vec![0, 0, 100, 2_000]);
+    (state, attempts, 0_u64..=100, streak, prop::option::of(timestamps()), 0_u64..2).prop_map(
+        |(state, attempts, percent, streak, last_success_at, generation)| {
+            let mut health = Health::new(Timestamp::ZERO);
+            health.state = state;
+            health.window_attempts = attempts;
+            health.window_failures = attempts * percent / 100;
+            health.streak = streak;
+            health.last_success_at = last_success_at;
+            health.generation = generation;
+            health
+        },
+    )
+}
+
+/// The same URL a little later: mostly a little more was counted.
+fn later(known: Health) -> impl Strategy<Value = Health> {
+    let grown = (0_u64..60, 0_u64..60, 0_u64..30, prop::option::of(timestamps())).prop_map(
+        move |(successes, failures, streak, last_success_at)| {
+            let mut health = known.clone();
+            health.window_attempts += successes + failures;
+            health.window_failures += failures;
+            health.streak = streak;
+            health.last_success_at = last_success_at.max(health.last_success_at);
+            health
+        },
+    );
+    prop_oneof![3 => grown, 1 => healths()]
+}
+
+fn batches() -> impl Strategy<Value = Vec<Outcome>> {
+    let outcome = |failing: u32| {
+        (0_u32..100, timestamps(), timestamps(), prop_oneof![5 => Just(0_u64), 1 => Just(1_u64)]).prop_map(
+            move |(chance, started_at, ended_at, generation)| Outcome {
+                success: chance >= failing,
+                started_at,
+                ended_at,
+                generation,
+            },
+        )
+    };
+    let size = prop_oneof![8 => 1_usize..15, 1 => 90_usize..130];
+    (prop::sample::select(vec![0, 50, 70, 95, 100]), size)
+        .prop_flat_map(move |(failing, size)| prop::collection::vec(outcome(failing), size))
+}
+
+/// What the update does to the counters.
+fn update(plan: &FastCount, health: &mut Health) {
+    match plan.last_success {
+        LastSuccess::StaysOrBecomes(at) => {
+            health.last_success_at.get_or_insert(at);
+        }
+        LastSuccess::Becomes(at) | LastSuccess::MovesTo(at) => health.last_success_at = Some(at),
+        LastSuccess::StaysBehind(_) => {}
+    }
+    if let Some(counts) = &plan.counts {
+        health.window_attempts += counts.attempts;
+        health.window_failures += counts.failures;
+        health.streak = counts.trailing_failures.unwrap_or(health.streak + counts.failures);
+    }
+}
+
+const NOW: Now = Now { schedule: Timestamp::ZERO, real: Timestamp::ZERO };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn where_the_condition_holds_the_rule_only_counts(
+        (known, stored) in prop::option::of(healths()).prop_flat_map(|known| {
+            let stored = later(known.clone().unwrap_or_else(|| Health::new(Timestamp::ZERO)));
+            (Just(known), stored)
+        }),
+        outcomes in batches(),
+    ) {
+        let Some(plan) = FastCount::plan(&outcomes, known.as_ref()) else { return Ok(()) };
+        if !plan.holds(&stored) {
+            return Ok(());
+        }
+        let mut by_rule = UrlRecord::new("t".into(), "u".into(), "https://example.com".into(), Timestamp::ZERO);
+        by_rule.health = stored;
+        let mut by_update = by_rule.clone();
+        let history = by_rule.count(&outcomes, NOW);
+        prop_assert!(history.is_empty());
+        update(&plan, &mut by_update.health);
+        prop_assert_eq!(by_update, by_rule);
+    }
+}
+
+fn outcome(success: bool) -> Outcome {
+    let at = Timestamp::from_millis(1);
+    Outcome { success, started_at: at, ended_at: at, generation: 0 }
+}
+
+#[test]
+fn a_healthy_url_is_counted_fast_whatever_its_age() {
+    let mut health = Health::new(Timestamp::ZERO);
+    let mut batches = 0;
+    let mut slow = 0;
+    while batches < 5_000 {
+        let outcomes = vec![outcome(true), outcome(true), outcome(true), outcome(false)];
+        slow += u64::from(FastCount::plan(&outcomes, Some(&health)).is_none());
+        for outcome in &outcomes {
+            assert_eq!(health.count(outcome), None);
+        }
+        batches += 1;
+    }
+    // Only where the window is halved.
+    assert_eq!(slow, 3);
+}
+
+#[test]
+fn one_known_url_serves_many_concurrent_batches() {
+    let mut health = Health::new(Timestamp::ZERO);
+    (health.window_attempts, health.window_failures) = (1_000, 100);
+    let plan = FastCount::plan(&[outcome(false); 10], Some(&health)).unwrap();
+    (health.window_attempts, health.window_failures) = (5_000, 690);
+    assert!(plan.holds(&health));
+    health.window_failures = 691;
+    assert!(!plan.holds(&health));
+}
+
+#[test]
+fn an_unknown_url_is_taken_to_be_new() {
+    let plan = FastCount::plan(&[outcome(false); 10], None).unwrap();
+    let mut health = Health::new(Timestamp::ZERO);
+    assert!(plan.holds(&health));
+    health.window_attempts = 90;
+    assert!(plan.holds(&health));
+    health.window_attempts = 91;
+    assert!(!plan.holds(&health));
+    assert_eq!(FastCount::plan(&[outcome(false); 101], None), None);
+}

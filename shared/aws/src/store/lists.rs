@@ -1,0 +1,280 @@
+//! The indexes. They hold keys only and may lag behind, so what they name is read from the base table and checked.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::future::join_all;
+use holdfast_core::ports::{IndexQuery, Order, Page, Versioned};
+use holdfast_core::records::{Key, ListIndex};
+use holdfast_core::time::Timestamp;
+
+use super::DynamoStore;
+use super::fault::Fault;
+use super::items::{
+    Item, LIST_SHARDS, LIST_SUBSCRIPTION, LIST_TENANT, LIST_URL, LISTED, LOOK_AT, SWEEP_SHARD, key_of,
+    list_partition, read,
+};
+use super::pages::page_size;
+use super::terms::Terms;
+use super::values::{number, text};
+
+/// Two records may stand at the same place of a list, so a place in it names the record too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    listed: String,
+    key: Key,
+}
+
+impl Place {
+    fn of(item: &Item) -> Result<Place, Fault> {
+        let listed = item.get(LISTED).and_then(|value| value.as_s().ok()).ok_or(Fault::WithoutKey)?;
+        Ok(Place { listed: listed.clone(), key: key_of(item)? })
+    }
+
+    fn cursor(&self) -> String {
+        serde_json::json!([self.listed, self.key.partition, self.key.sort]).to_string()
+    }
+
+    fn read(cursor: &str) -> Result<Place, Fault> {
+        let (listed, partition, sort) =
+            serde_json::from_str::<(String, String, String)>(cursor).map_err(|_| Fault::NotACursor)?;
+        Ok(Place { listed, key: Key::new(partition, sort) })
+    }
+}
+
+/// The part of a list that is asked for, from a place on.
+struct Range<'a> {
+    query: &'a IndexQuery,
+    after: Option<Place>,
+}
+
+impl Range<'_> {
+    fn contains(&self, place: &Place) -> bool {
+        let query = self.query;
+        query.from.as_ref().is_none_or(|from| place.listed >= *from)
+            && query.to.as_ref().is_none_or(|to| place.listed < *to)
+            && self.after.as_ref().is_none_or(|after| match query.order {
+                Order::Ascending => place > after,
+                Order::Descending => place < after,
+            })
+    }
+
+    /// The outer bounds of `listed`, both included, because DynamoDB takes them so; `contains` has the last word. `None`:
+    /// nothing can be there.
+    fn bounds(&self) -> Option<(Option<&str>, Option<&str>)> {
+        let after = |order| {
+            self.after.as_ref().filter(|_| self.query.order == order).map(|after| after.listed.as_str())
+        };
+        let lower = self.query.from.as_deref().max(after(Order::Ascending)).filter(|from| !from.is_empty());
+        let upper = match (self.query.to.as_deref(), after(Order::Descending)) {
+            (Some(to), Some(after)) => Some(to.min(after)),
+            (to, after) => to.or(after),
+        };
+        let empty = upper.is_some_and(|upper| upper.is_empty() || lower.is_some_and(|lower| lower > upper));
+        (!empty).then_some((lower, upper))
+    }
+
+    fn condition(&self, shard: u8, terms: &mut Terms) -> Option<String> {
+        let (_, hash) = names(self.query.index);
+        let partition = text(list_partition(&self.query.partition, shard));
+        let partition = terms.compare(hash, "=", "partition", partition);
+        Some(match self.bounds()? {
+            (None, None) => partition,
+            (Some(lower), None) => {
+                format!("{partition} AND {}", terms.compare(LISTED, ">=", "lower", text(lower)))
+            }
+            (None, Some(upper)) => {
+                format!("{partition} AND {}", terms.compare(LISTED, "<=", "upper", text(upper)))
+            }
+            (Some(lower), Some(upper)) => {
+                let between = terms.compare(LISTED, "BETWEEN", "lower", text(lower));
+                format!("{partition} AND {between} AND {}", terms.value("upper", text(upper)))
+            }
+        })
+    }
+
+    fn sort(&self, places: &mut [Place]) {
+        places.sort();
+        if self.query.order == Order::Descending {
+            places.reverse();
+        }
+    }
+}
+
+/// The index and its hash attribute.
+fn names(index: ListIndex) -> (&'static str, &'static str) {
+    match index {
+        ListIndex::ByTenant => ("by-tenant", LIST_TENANT),
+        ListIndex::ByUrl => ("by-url", LIST_URL),
+        ListIndex::BySubscription => ("by-subscription", LIST_SUBSCRIPTION),
+    }
+}
+
+/// Whether a record still stands where its index says.
+fn belongs(found: &Versioned, query: &IndexQuery, place: &Place) -> bool {
+    found.record.index_entries().listed.is_some_and(|listed| {
+        let list = match query.index {
+            ListIndex::ByTenant => listed.by_tenant,
+            ListIndex::ByUrl => listed.by_url,
+            ListIndex::BySubscription => listed.by_subscription,
+        };
+        list == query.partition && listed.sort == place.listed
+    })
+}
+
+impl DynamoStore {
+    pub(super) async fn list_page(&self, query: &IndexQuery) -> Result<Page, Fault> {
+        let after = query.after.as_deref().map(Place::read).transpose()?;
+        let mut range = Range { query, after };
+        let mut kept: Vec<(Place, Versioned)> = Vec::new();
+        // One more than asked for tells whether there is more. What vanished must not end a page early.
+        loop {
+            let wanted = query.limit.saturating_add(1) - kept.len();
+            let (places, all) = self.places(&range, wanted).await?;
+            let keys: Vec<Key> = places.iter().map(|place| place.key.clone()).collect();
+            let mut items = self.get_items(&keys).await?;
+            for place in &places {
+                let Some(item) = items.remove(&place.key) else { continue };
+                let found = read(item)?;
+                if belongs(&found, query, place) {
+                    kept.push((place.clone(), found));
+                }
+            }
+            if all || kept.len() > query.limit {
+                break;
+            }
+            range.after = places.into_iter().next_back().or(range.after);
+        }
+        let more = kept.len() > query.limit;
+        kept.truncate(query.limit);
+        let next = kept.last().filter(|_| more).map(|(place, _)| place.cursor());
+        Ok(Page { items: kept.into_iter().map(|(_, found)| found).collect(), next })
+    }
+
+    /// The next `wanted` places of all shards, in order, and whether that is all there are.
+    async fn places(&self, range: &Range<'_>, wanted: usize) -> Result<(Vec<Place>, bool), Fault> {
+        let shards = (0..LIST_SHARDS).map(|shard| self.places_in_shard(range, shard, wanted));
+        let mut places = Vec::new();
+        let mut all = true;
+        for answer in join_all(shards).await {
+            let (found, all_of_shard) = answer?;
+            places.extend(found);
+            all &= all_of_shard;
+        }
+        range.sort(&mut places);
+        all &= places.len() <= wanted;
+        places.truncate(wanted);
+        Ok((places, all))
+    }
+
+    async fn places_in_shard(
+        &self,
+        range: &Range<'_>,
+        shard: u8,
+        wanted: usize,
+    ) -> Result<(Vec<Place>, bool), Fault> {
+        let mut terms = Terms::default();
+        let Some(condition) = range.condition(shard, &mut terms) else { return Ok((Vec::new(), true)) };
+        let (index, _) = names(range.query.index);
+        // Room for those that stand at the same place as the last of the page before.
+        let limit = page_size(wanted.saturating_add(3));
+        let mut places: Vec<Place> = Vec::new();
+        let mut start = None;
+        loop {
+            let (names, values) = terms.clone().into_maps();
+            let request = self.client.query().table_name(&self.table).index_name(index).limit(limit);
+            let request = request.key_condition_expression(&condition);
+            let request =
+                request.set_expression_attribute_names(names).set_expression_attribute_values(values);
+            let request = request.scan_index_forward(range.query.order == Order::Ascending);
+            let answer = request.set_exclusive_start_key(start).send().await;
+            let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+            for item in answer.items() {
+                places.push(Place::of(item)?);
+            }
+            start = answer.last_evaluated_key;
+            let complete = complete(&places, range, start.is_none());
+            if complete.len() >= wanted || start.is_none() {
+                return Ok((complete, start.is_none()));
+            }
+        }
+    }
+
+    pub(super) async fn overdue_in_shard(
+        &self,
+        shard: u8,
+        until: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<Versioned>, Fault> {
+        let mut kept: Vec<(Timestamp, Versioned)> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut start = None;
+        while kept.len() < limit {
+            let (mut keys, end) = self.look_up_overdue(shard, until, limit - kept.len(), start).await?;
+            // What moves on in the index while it is read is met again.
+            keys.retain(|key| seen.insert(key.clone()));
+            let items = self.get_items(&keys).await?;
+            kept.extend(still_overdue(&keys, items, until));
+            start = end;
+            if start.is_none() {
+                break;
+            }
+        }
+        kept.sort_by_key(|(look_at, _)| *look_at);
+        Ok(kept.into_iter().map(|(_, found)| found).collect())
+    }
+
+    async fn look_up_overdue(
+        &self,
+        shard: u8,
+        until: Timestamp,
+        limit: usize,
+        start: Option<Item>,
+    ) -> Result<(Vec<Key>, Option<Item>), Fault> {
+        let mut terms = Terms::default();
+        let shard = terms.compare(SWEEP_SHARD, "=", "shard", text(shard.to_string()));
+        let until = terms.compare(LOOK_AT, "<=", "until", number(until.as_millis()));
+        let (names, values) = terms.into_maps();
+        let request = self.client.query().table_name(&self.table).index_name("sweep");
+        let request = request.key_condition_expression(format!("{shard} AND {until}"));
+        let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
+        let answer = request.limit(page_size(limit)).set_exclusive_start_key(start).send().await;
+        let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+        let keys: Result<Vec<Key>, Fault> = answer.items().iter().map(key_of).collect();
+        Ok((keys?, answer.last_evaluated_key))
+    }
+}
+
+/// Those of a shard in the range, in order. DynamoDB does not say in which order it answers what stands at the same place, so
+/// unless these are all, the last place may not be complete and is left out.
+fn complete(places: &[Place], range: &Range<'_>, all: bool) -> Vec<Place> {
+    let last = places.last().map(|place| place.listed.as_str());
+    let certain = |place: &&Place| all || Some(place.listed.as_str()) != last;
+    let in_range = places.iter().filter(certain).filter(|place| range.contains(place));
+    let mut complete: Vec<Place> = in_range.cloned().collect();
+    range.sort(&mut complete);
+    complete
+}
+
+fn still_overdue(
+    keys: &[Key],
+    mut items: HashMap<Key, Item>,
+    until: Timestamp,
+) -> Vec<(Timestamp, Versioned)> {
+    let mut still = Vec::new();
+    for key in keys {
+        let Some(item) = items.remove(key) else { continue };
+        match read(item) {
+            Ok(found) => {
+                let look_at = found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
+                still.extend(look_at.map(|look_at| (look_at, found)));
+            }
+            // One record that cannot be read must not keep all the others from being looked at.
+            Err(error) => tracing::error!(%error, "a record cannot be read"),
+        }
+    }
+    still
+}
+
+#[cfg(test)]
+#[path = "lists_tests.rs"]
+mod tests;

@@ -1,0 +1,112 @@
+//! Pages of one partition of the base table.
+
+use holdfast_core::ports::{Order, Page, Query, Versioned};
+use holdfast_core::records::Key;
+
+use super::DynamoStore;
+use super::fault::Fault;
+use super::items::{Item, PK, SK, key_item, read};
+use super::terms::Terms;
+use super::values::text;
+
+/// A limit as DynamoDB takes it.
+pub(super) fn page_size(limit: usize) -> i32 {
+    i32::try_from(limit).unwrap_or(i32::MAX)
+}
+
+/// Where a query starts.
+#[derive(Debug, PartialEq)]
+enum Start {
+    AtTheEdge,
+    After(Item),
+    /// Nothing can be there.
+    Nowhere,
+}
+
+/// DynamoDB takes one condition on the sort key and refuses to start outside of it.
+fn start(query: &Query) -> Start {
+    let Some(after) = &query.after else { return Start::AtTheEdge };
+    if !after.is_empty() && after.starts_with(&query.prefix) {
+        return Start::After(key_item(&Key::new(query.partition.clone(), after.as_str())));
+    }
+    let behind_all = *after > query.prefix;
+    match query.order {
+        Order::Ascending if behind_all => Start::Nowhere,
+        Order::Descending if !behind_all => Start::Nowhere,
+        _ => Start::AtTheEdge,
+    }
+}
+
+impl DynamoStore {
+    pub(super) async fn query_page(&self, query: Query) -> Result<Page, Fault> {
+        let mut start = match start(&query) {
+            Start::AtTheEdge => None,
+            Start::After(key) => Some(key),
+            Start::Nowhere => return Ok(Page { items: Vec::new(), next: None }),
+        };
+        // One more than asked for tells whether there is more.
+        let wanted = query.limit.saturating_add(1);
+        let mut items: Vec<Versioned> = Vec::new();
+        loop {
+            let (found, end) = self.query_once(&query, start, wanted - items.len()).await?;
+            for item in found {
+                items.push(read(item)?);
+            }
+            // An answer holds 1 MB, so the end of one is not the end of all.
+            start = end;
+            if items.len() >= wanted || start.is_none() {
+                break;
+            }
+        }
+        let more = items.len() > query.limit;
+        items.truncate(query.limit);
+        let next = items.last().filter(|_| more).map(|last| last.record.key().sort);
+        Ok(Page { items, next })
+    }
+
+    async fn query_once(
+        &self,
+        query: &Query,
+        start: Option<Item>,
+        limit: usize,
+    ) -> Result<(Vec<Item>, Option<Item>), Fault> {
+        let mut terms = Terms::default();
+        let mut condition = terms.compare(PK, "=", PK, text(&query.partition));
+        if !query.prefix.is_empty() {
+            let (sort, prefix) = (terms.name(SK), terms.value("prefix", text(&query.prefix)));
+            condition = format!("{condition} AND begins_with({sort}, {prefix})");
+        }
+        let (names, values) = terms.into_maps();
+        let request = self.client.query().table_name(&self.table).consistent_read(true);
+        let request = request.key_condition_expression(condition).limit(page_size(limit));
+        let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
+        let request = request.scan_index_forward(query.order == Order::Ascending);
+        let answer = request.set_exclusive_start_key(start).send().await;
+        let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(prefix: &str, after: &str, order: Order) -> Start {
+        let (partition, prefix, after) = ("p".to_owned(), prefix.to_owned(), Some(after.to_owned()));
+        start(&Query { partition, prefix, after, order, limit: 1 })
+    }
+
+    #[test]
+    fn a_query_starts_inside_its_prefix_or_at_its_edge_or_nowhere() {
+        let after = |sort: &str| Start::After(key_item(&Key::new("p".to_owned(), sort)));
+        assert_eq!(from("b#", "b#5", Order::Ascending), after("b#5"));
+        assert_eq!(from("b#", "b#5", Order::Descending), after("b#5"));
+        assert_eq!(from("", "x", Order::Ascending), after("x"));
+        assert_eq!(from("b#", "a", Order::Ascending), Start::AtTheEdge);
+        assert_eq!(from("b#", "a", Order::Descending), Start::Nowhere);
+        assert_eq!(from("b#", "c", Order::Ascending), Start::Nowhere);
+        assert_eq!(from("b#", "c", Order::Descending), Start::AtTheEdge);
+        assert_eq!(from("", "", Order::Ascending), Start::AtTheEdge);
+        assert_eq!(from("", "", Order::Descending), Start::Nowhere);
+    }
+}

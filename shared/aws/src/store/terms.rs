@@ -1,0 +1,47 @@
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+/// The names and values that an expression refers to. Every name is written as `#name`, because many are reserved words.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Terms {
+    names: HashMap<String, String>,
+    values: HashMap<String, AttributeValue>,
+}
+
+impl Terms {
+    pub(super) fn name(&mut self, name: &str) -> String {
+        let placeholder = format!("#{name}");
+        self.names.insert(placeholder.clone(), name.to_owned());
+        placeholder
+    }
+
+    pub(super) fn value(&mut self, label: &str, value: AttributeValue) -> String {
+        let placeholder = format!(":{label}");
+        self.values.insert(placeholder.clone(), value);
+        placeholder
+    }
+
+    /// `#name operator :label`.
+    pub(super) fn compare(
+        &mut self,
+        name: &str,
+        operator: &str,
+        label: &str,
+        value: AttributeValue,
+    ) -> String {
+        format!("{} {operator} {}", self.name(name), self.value(label, value))
+    }
+
+    pub(super) fn absent(&mut self, name: &str) -> String {
+        format!("attribute_not_exists({})", self.name(name))
+    }
+
+    /// `None` where there are none: DynamoDB refuses an empty map.
+    pub(super) fn into_maps(
+        self,
+    ) -> (Option<HashMap<String, String>>, Option<HashMap<String, AttributeValue>>) {
+        let names = Some(self.names).filter(|names| !names.is_empty());
+        (names, Some(self.values).filter(|values| !values.is_empty()))
+    }
+}

@@ -1,0 +1,258 @@
+//! Conditional writes.
+
+use std::collections::HashSet;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use holdfast_core::ports::{Expect, MOST_WRITES, Write, WriteError};
+use holdfast_core::records::{Key, Record, UrlRecord};
+
+use super::DynamoStore;
+use super::fault::Fault;
+use super::items::{
+    GENERATION, Item, LOOK_AT, PK, RECORD, STATE, SWEEP_SHARD, VERSION, WRITER, fields_of, is_marked,
+    item_of, read_url, sweep_entry, version_of,
+};
+use super::request::{Action, Refusal, Request, transact};
+use super::terms::Terms;
+use super::values::{number, text};
+
+/// How often a write is tried while somebody else's transaction, or too much traffic, is in its way.
+const MOST_TRIES: u32 = 6;
+
+/// A write on its way.
+struct Draft {
+    write: Write,
+    /// Whether a URL record is taken to be of another generation than the stored one. Decides what becomes of the counters.
+    new_generation: bool,
+    turned: bool,
+}
+
+impl Draft {
+    /// The version that a URL record is expected to have: such a write leaves counting alone.
+    fn url_over_version(&self) -> Option<(&UrlRecord, u64)> {
+        match &self.write {
+            Write::Put { record: Record::Url(url), expect: Expect::Version(version) } => {
+                Some((url, *version))
+            }
+            _ => None,
+        }
+    }
+
+    fn request(&self, version_if_any: u64, mark: &str) -> Result<Request, Fault> {
+        let mut terms = Terms::default();
+        let condition = condition(self.write_expect(), &mut terms);
+        let action = match &self.write {
+            Write::Delete { key, .. } => Action::Delete(key.clone()),
+            Write::Put { record, expect } => {
+                let version = match expect {
+                    Expect::Any => version_if_any,
+                    Expect::Absent => 1,
+                    Expect::Version(version) => version.saturating_add(1),
+                };
+                if let Some((url, _)) = self.url_over_version() {
+                    return self.url_request(record, url, version, mark, terms, condition);
+                }
+                Action::Put(item_of(record, version, mark)?)
+            }
+        };
+        Ok(Request { action, condition, terms })
+    }
+
+    fn url_request(
+        &self,
+        record: &Record,
+        url: &UrlRecord,
+        version: u64,
+        mark: &str,
+        mut terms: Terms,
+        condition: Option<String>,
+    ) -> Result<Request, Fault> {
+        let operator = if self.new_generation { "<>" } else { "=" };
+        let generation = terms.compare(GENERATION, operator, "of_generation", number(url.health.generation));
+        let condition = condition.map(|condition| format!("{condition} AND {generation}"));
+        let action = if self.new_generation {
+            Action::Put(item_of(record, version, mark)?)
+        } else {
+            let change = all_but_counters(record, url, version, mark, &mut terms)?;
+            Action::Update { key: record.key(), change }
+        };
+        Ok(Request { action, condition, terms })
+    }
+
+    fn write_expect(&self) -> Expect {
+        let (Write::Put { expect, .. } | Write::Delete { expect, .. }) = &self.write;
+        *expect
+    }
+
+    /// Whether this item is what this write made: its answer was lost and the SDK sent it again.
+    fn is_mine(&self, found: &Item, mark: &str) -> bool {
+        let version = match self.write_expect() {
+            Expect::Any => return false,
+            Expect::Absent => 1,
+            Expect::Version(version) => version.saturating_add(1),
+        };
+        version_of(found) == Some(version) && is_marked(found, WRITER, mark)
+    }
+
+    /// Takes the other view of the generation, once, if that is what was wrong.
+    fn turn(&mut self, found: &Item) -> bool {
+        let expected = self.url_over_version().map(|(_, version)| version);
+        let turns = !self.turned && expected.is_some() && version_of(found) == expected;
+        if turns {
+            self.turned = true;
+            self.new_generation = !self.new_generation;
+        }
+        turns
+    }
+}
+
+fn condition(expect: Expect, terms: &mut Terms) -> Option<String> {
+    match expect {
+        Expect::Any => None,
+        Expect::Absent => Some(terms.absent(PK)),
+        Expect::Version(version) => Some(terms.compare(VERSION, "=", "of_version", number(version))),
+    }
+}
+
+/// Everything of a URL record except what outcomes count, so that those counted meanwhile stay.
+fn all_but_counters(
+    record: &Record,
+    url: &UrlRecord,
+    version: u64,
+    mark: &str,
+    terms: &mut Terms,
+) -> Result<String, Fault> {
+    let (fields, _) = fields_of(record)?;
+    let mut sets = vec![
+        (RECORD.to_owned(), AttributeValue::M(fields)),
+        (VERSION.to_owned(), number(version)),
+        (WRITER.to_owned(), text(mark)),
+        (STATE.to_owned(), text(url.health.state.as_str())),
+    ];
+    let mut remove = String::new();
+    match record.index_entries().look_at {
+        Some(look_at) => sets.extend(sweep_entry(&record.key(), look_at)),
+        None => remove = format!(" REMOVE {}, {}", terms.name(SWEEP_SHARD), terms.name(LOOK_AT)),
+    }
+    let sets: Vec<String> =
+        sets.into_iter().map(|(name, value)| terms.compare(&name, "=", &name, value)).collect();
+    Ok(format!("SET {}{remove}", sets.join(", ")))
+}
+
+fn check(writes: &[Write]) -> Result<(), Fault> {
+    if writes.len() > MOST_WRITES {
+        return Err(Fault::TooMany { what: "writes", count: writes.len(), most: MOST_WRITES });
+    }
+    let keys: HashSet<Key> = writes.iter().map(Write::key).collect();
+    if keys.len() < writes.len() { Err(Fault::KeyTwice) } else { Ok(()) }
+}
+
+/// What to do after a refusal that is not the end.
+enum Next {
+    /// It was made: only its answer was lost.
+    Made,
+    AtOnce,
+    AfterAPause,
+}
+
+impl DynamoStore {
+    pub(super) async fn write_all(&self, writes: Vec<Write>) -> Result<(), WriteError> {
+        check(&writes).map_err(failed)?;
+        let mut drafts: Vec<Draft> = writes.into_iter().map(|write| self.draft(write)).collect();
+        let mark = self.chance.mark();
+        let mut tries = 0;
+        while let Err(refused) = self.send_drafts(&drafts, &mark).await {
+            match self.judge(&mut drafts, refused, &mark, tries)? {
+                Next::Made => break,
+                Next::AtOnce => {}
+                Next::AfterAPause => {
+                    self.chance.pause(tries).await;
+                    tries += 1;
+                }
+            }
+        }
+        for draft in drafts {
+            self.remember(draft.write);
+        }
+        Ok(())
+    }
+
+    fn draft(&self, write: Write) -> Draft {
+        let mut draft = Draft { write, new_generation: false, turned: false };
+        if let Some((url, version)) = draft.url_over_version() {
+            let known = self.hints.get(&draft.write.key());
+            draft.new_generation = known.is_some_and(|(known, known_version)| {
+                known_version == version && known.health.generation != url.health.generation
+            });
+        }
+        draft
+    }
+
+    async fn send_drafts(&self, drafts: &[Draft], mark: &str) -> Result<(), Vec<(usize, Refusal)>> {
+        let requests: Result<Vec<Request>, Fault> =
+            drafts.iter().map(|draft| draft.request(self.chance.version(), mark)).collect();
+        let mut requests = requests.map_err(|fault| vec![(0, Refusal::Fault(fault))])?;
+        match requests.len() {
+            0 => Ok(()),
+            1 => {
+                let sent = requests.remove(0).send(&self.client, &self.table).await;
+                sent.map(|_| ()).map_err(|refusal| vec![(0, refusal)])
+            }
+            _ => transact(requests, &self.client, &self.table).await,
+        }
+    }
+
+    fn judge(
+        &self,
+        drafts: &mut [Draft],
+        mut refused: Vec<(usize, Refusal)>,
+        mark: &str,
+        tries: u32,
+    ) -> Result<Next, WriteError> {
+        // What does not hold now is more certain than what is in the way.
+        refused.sort_by_key(|(_, refusal)| !matches!(refusal, Refusal::Condition(_)));
+        let alone = drafts.len() == 1;
+        let mut next = Next::AtOnce;
+        for (place, refusal) in refused {
+            let draft = &mut drafts[place];
+            let key = draft.write.key();
+            match refusal {
+                Refusal::Condition(Some(found)) if alone && draft.is_mine(&found, mark) => {
+                    return Ok(Next::Made);
+                }
+                Refusal::Condition(Some(found)) if draft.turn(&found) => {}
+                Refusal::Condition(found) => {
+                    self.see_url(&draft.write, found);
+                    return Err(WriteError::Conflict(key));
+                }
+                Refusal::Busy | Refusal::Throttled if tries + 1 < MOST_TRIES => next = Next::AfterAPause,
+                Refusal::Busy => return Err(WriteError::Conflict(key)),
+                Refusal::Throttled => return Err(failed(Fault::Busy(key))),
+                Refusal::Fault(fault) => return Err(failed(fault)),
+            }
+        }
+        Ok(next)
+    }
+
+    fn see_url(&self, write: &Write, found: Option<Item>) {
+        if let (Write::Put { record: Record::Url(_), .. }, Some(found)) = (write, found)
+            && let Ok(Some((url, version))) = read_url(found)
+        {
+            self.hints.saw(&url, version);
+        }
+    }
+
+    /// The counters may be ahead of what was written; a hint need not be right.
+    fn remember(&self, write: Write) {
+        let Write::Put { record: Record::Url(url), expect } = write else { return };
+        match expect {
+            Expect::Any => {}
+            Expect::Absent => self.hints.saw(&url, 1),
+            Expect::Version(version) => self.hints.saw(&url, version.saturating_add(1)),
+        }
+    }
+}
+
+fn failed(fault: Fault) -> WriteError {
+    WriteError::Store(fault.into())
+}

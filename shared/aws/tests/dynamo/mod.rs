@@ -1,0 +1,120 @@
+//! Tables in an emulator.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Intercept, Region};
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType, TableStatus,
+};
+use aws_sdk_dynamodb::{Client, Config, config};
+use holdfast_aws::DynamoStore;
+use holdfast_sim::SeededEntropy;
+use tokio::runtime::{Builder, Runtime};
+
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const KEYS: [(&str, &str); 4] = [
+    ("sweep_shard", "look_at"),
+    ("list_tenant", "listed"),
+    ("list_url", "listed"),
+    ("list_subscription", "listed"),
+];
+const INDEXES: [&str; 4] = ["sweep", "by-tenant", "by-url", "by-subscription"];
+
+/// Time passes and requests go out while a test waits, also when it waits on several threads.
+pub fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one setting of these tests")]
+fn endpoint() -> String {
+    std::env::var("HOLDFAST_AWS_ENDPOINT")
+        .expect("HOLDFAST_AWS_ENDPOINT is not set: run infra/test, which starts the emulator")
+}
+
+fn config() -> config::Builder {
+    Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .endpoint_url(endpoint())
+        .region(Region::new("eu-central-1"))
+        .credentials_provider(Credentials::new("test", "test", None, None, "test"))
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+}
+
+/// A table of one's own.
+pub struct Table {
+    pub client: Client,
+    pub name: String,
+}
+
+impl Table {
+    pub async fn create() -> Table {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let table = Table { client: Client::from_conf(config().build()), name };
+        let request = table.client.create_table().table_name(&table.name);
+        let request = request.billing_mode(BillingMode::PayPerRequest);
+        let request = request.set_key_schema(Some(key_schema("pk", "sk")));
+        let request = request.set_attribute_definitions(Some(attributes()));
+        let indexes = INDEXES.iter().zip(KEYS).map(|(name, (hash, range))| index(name, hash, range));
+        request.set_global_secondary_indexes(Some(indexes.collect())).send().await.unwrap();
+        tokio::time::timeout(LONGEST_WAIT, table.wait_until_active()).await.unwrap();
+        table
+    }
+
+    async fn wait_until_active(&self) {
+        loop {
+            let found = self.client.describe_table().table_name(&self.name).send().await.unwrap();
+            if found.table().unwrap().table_status() == Some(&TableStatus::Active) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    pub fn store(&self) -> DynamoStore {
+        self.store_by(self.client.clone())
+    }
+
+    /// A store whose requests and answers pass through this.
+    #[allow(dead_code, reason = "not every test file looks at requests")]
+    pub fn store_through(&self, interceptor: impl Intercept + 'static) -> DynamoStore {
+        self.store_by(Client::from_conf(config().interceptor(interceptor).build()))
+    }
+
+    fn store_by(&self, client: Client) -> DynamoStore {
+        // Tests on many threads share a table, and no two of its stores may have the same marks.
+        static SEEDS: AtomicU64 = AtomicU64::new(0);
+        let entropy = SeededEntropy::new(SEEDS.fetch_add(1, Ordering::Relaxed) << 32);
+        DynamoStore::new(client, &self.name, Arc::new(entropy))
+    }
+}
+
+fn attributes() -> Vec<AttributeDefinition> {
+    let text = ["pk", "sk", "sweep_shard", "list_tenant", "list_url", "list_subscription", "listed"];
+    let text = text.map(|name| (name, ScalarAttributeType::S));
+    let attributes = text.into_iter().chain([("look_at", ScalarAttributeType::N)]);
+    attributes
+        .map(|(name, kind)| {
+            AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build().unwrap()
+        })
+        .collect()
+}
+
+fn key_schema(hash: &str, range: &str) -> Vec<KeySchemaElement> {
+    let element =
+        |name, kind| KeySchemaElement::builder().attribute_name(name).key_type(kind).build().unwrap();
+    vec![element(hash, KeyType::Hash), element(range, KeyType::Range)]
+}
+
+fn index(name: &str, hash: &str, range: &str) -> GlobalSecondaryIndex {
+    let keys_only = Projection::builder().projection_type(ProjectionType::KeysOnly).build();
+    GlobalSecondaryIndex::builder()
+        .index_name(name)
+        .set_key_schema(Some(key_schema(hash, range)))
+        .projection(keys_only)
+        .build()
+        .unwrap()
+}
