@@ -25,7 +25,8 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     ensure!(listed.contains(&id), "{id} is not listed: {listed}");
     let shown = dead_letters(cloud, &["show", &id]).await?;
     ensure!(shown.contains(&id) && shown.contains(&subscription.id), "unexpected: {shown}");
-    dead_letters(cloud, &["requeue", &id, "--to", &urls.first]).await?;
+    let to = ["--first-queue-url", &urls.first, "--retry-queue-url", &urls.retry];
+    dead_letters(cloud, &["requeue", &id, to[0], to[1], to[2], to[3]]).await?;
 
     let arrivals = scene.arrivals(&subscription.path, arrived + 1, scene.soon()).await?;
     ensure!(arrivals.iter().any(|arrival| arrival.body == body), "something else arrived: {arrivals:?}");
