@@ -52,6 +52,9 @@ impl Sender for Receiver {
     }
 }
 
+/// Queue, text, group, delay in seconds.
+type SentAgain = (QueueName, String, Option<String>, u16);
+
 /// Remembers what it was told to do with messages, and can be made to fail or to hang.
 #[derive(Default)]
 pub(super) struct Told {
@@ -59,7 +62,7 @@ pub(super) struct Told {
     pub(super) hangs: AtomicBool,
     pub(super) postponed: Mutex<Vec<(QueueName, String, u64)>>,
     pub(super) dead_letters: Mutex<Vec<(QueueName, String, String)>>,
-    pub(super) sent_again: Mutex<Vec<(QueueName, String, Option<String>, u16)>>,
+    pub(super) sent_again: Mutex<Vec<SentAgain>>,
 }
 
 impl Told {
