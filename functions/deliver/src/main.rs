@@ -1,1 +1,42 @@
-fn main() {}
+//! Delivers. One binary, deployed three times: for first attempts, for retries, and for the sweep, so that none of them holds up
+//! another.
+
+mod handler;
+mod sqs_event;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use handler::Handler;
+use holdfast_aws::config::{DeliverConfig, Faults, environment};
+use holdfast_aws::{Cloud, logging};
+use holdfast_egress::{EgressConfig, HttpSender};
+use lambda_runtime::service_fn;
+
+const NAME: &str = "holdfast-deliver";
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(faults) => faults.refuse(NAME),
+    }
+}
+
+async fn run() -> Result<(), Faults> {
+    let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
+    logging::start(config.log_level);
+    config.log(NAME);
+    let cloud = Cloud::connect(config).await;
+    let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
+    let sender = HttpSender::new(egress, cloud.clock())
+        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
+    let handler = Handler {
+        engine: cloud.engine(Arc::new(sender)),
+        leftovers: cloud.queue(),
+        trigger,
+        stack: cloud.config().stack.clone(),
+    };
+    let deliver = service_fn(|event| handler.handle(event));
+    lambda_runtime::run(deliver).await.map_err(|error| Faults::of("the runtime ended", &*error))
+}

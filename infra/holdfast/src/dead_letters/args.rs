@@ -1,4 +1,4 @@
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 
 #[derive(Args)]
 pub(crate) struct DeadLettersArgs {
@@ -38,15 +38,17 @@ pub(super) struct Show {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
     /// The id of a message, from `list`.
+    #[arg(value_name = "ID")]
     pub(super) id: String,
 }
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("which").required(true).args(["ids", "all"]))]
 pub(super) struct Requeue {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
     /// The ids of messages, from `list`.
-    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "ID")]
     pub(super) ids: Vec<String>,
     /// All messages, instead of some by their ids.
     #[arg(long)]

@@ -1,0 +1,65 @@
+//! Translates between Lambda's events and the engine, and nothing else.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use holdfast_aws::batch::{self, Leftovers};
+use holdfast_aws::config::Trigger;
+use holdfast_aws::{Deadline, metrics};
+use holdfast_core::ports::QueueName;
+use holdfast_core::time::Timestamp;
+use holdfast_core::usecases::Engine;
+use lambda_runtime::{Context, Error, LambdaEvent};
+use serde_json::value::RawValue;
+
+use crate::sqs_event::{self, BatchReply};
+
+pub(crate) struct Handler {
+    pub(crate) engine: Engine,
+    pub(crate) leftovers: Arc<dyn Leftovers>,
+    pub(crate) trigger: Trigger,
+    /// The name under which metrics are published.
+    pub(crate) stack: String,
+}
+
+impl Handler {
+    /// `None` is the answer to whoever expects none.
+    pub(crate) async fn handle(
+        &self,
+        event: LambdaEvent<Box<RawValue>>,
+    ) -> Result<Option<BatchReply>, Error> {
+        let deadline = self.deadline(&event.context);
+        match self.trigger {
+            Trigger::Queue(queue) => self.deliver(queue, event.payload.get(), deadline).await.map(Some),
+            Trigger::Sweep => self.sweep(deadline).await.map(|()| None),
+        }
+    }
+
+    async fn deliver(&self, queue: QueueName, event: &str, deadline: Deadline) -> Result<BatchReply, Error> {
+        let items = sqs_event::items(event)?;
+        let settled = batch::handle(&self.engine, &*self.leftovers, queue, items, deadline).await;
+        let tally = self.engine.take_tally();
+        self.publish(&metrics::of_batch(tally, settled.given_back.len(), settled.dead_letters));
+        Ok(settled.into())
+    }
+
+    /// Whatever the event says: it only says that it is time.
+    async fn sweep(&self, deadline: Deadline) -> Result<(), Error> {
+        let report = holdfast_aws::sweep(&self.engine, deadline).await?;
+        let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
+        tracing::info!(looked_at = report.looked_at, oldest_overdue_ms, more = report.more, "swept");
+        self.publish(&metrics::of_sweep(report, self.engine.take_tally()));
+        Ok(())
+    }
+
+    fn publish(&self, metrics: &[metrics::Metric]) {
+        metrics::publish(&self.stack, self.engine.clock().now_real(), metrics);
+    }
+
+    fn deadline(&self, context: &Context) -> Deadline {
+        let ends = Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX));
+        Deadline::of(self.engine.clock().now_real(), ends)
+    }
+}

@@ -1,0 +1,66 @@
+use std::time::Duration;
+
+use holdfast_aws::config::Trigger;
+use holdfast_core::ids::JobId;
+use holdfast_core::ports::{QueueName, Store};
+use holdfast_core::records::{Job, JobRecord, Record, Unsubscribe, VERSION};
+use holdfast_core::time::Timestamp;
+use serde_json::Value;
+
+use super::world::{START, SUBSCRIPTION, World};
+
+const SWEEP: &str = include_str!("../../../events/sweep.json");
+
+async fn with_overdue_jobs(count: usize) -> World {
+    let world = World::new(Trigger::Sweep).await;
+    let job = |number: usize| {
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        Record::Job(JobRecord {
+            v: VERSION,
+            tenant: "default".into(),
+            id: JobId::new(id),
+            job: Job::Unsubscribe(Unsubscribe {
+                subscription_id: holdfast_core::ids::SubscriptionId(SUBSCRIPTION.to_owned()),
+                after: None,
+                pass: 0,
+                not_before_real: Timestamp::ZERO,
+            }),
+            look_at: START - Duration::from_secs(60),
+            looks: 0,
+        })
+    };
+    let unwritten = world.store.put_each((0..count).map(job).collect()).await.unwrap();
+    assert!(unwritten.is_empty());
+    world
+}
+
+#[tokio::test]
+async fn what_is_overdue_gets_its_ticket() {
+    let world = with_overdue_jobs(3).await;
+    assert_eq!(world.invoke(SWEEP).await, Ok(Value::Null));
+    assert_eq!(world.queue.len(QueueName::Retry), 3);
+}
+
+#[tokio::test]
+async fn sweeps_on_while_there_is_more() {
+    // More than one sweep looks at, in at least one of the eight shards.
+    let world = with_overdue_jobs(8 * 500 + 1).await;
+    world.invoke(SWEEP).await.unwrap();
+    assert_eq!(world.queue.len(QueueName::Retry), 8 * 500 + 1);
+}
+
+#[tokio::test]
+async fn without_time_for_one_sweep_the_invocation_fails() {
+    let world = with_overdue_jobs(1).await;
+    let error = world.invoke_for(SWEEP, Duration::ZERO).await.unwrap_err();
+    assert!(error.contains("did not end in time"), "{error}");
+    assert_eq!(world.queue.len(QueueName::Retry), 0);
+}
+
+#[tokio::test]
+async fn any_event_says_that_it_is_time() {
+    let world = with_overdue_jobs(1).await;
+    assert_eq!(world.invoke("{}").await, Ok(Value::Null));
+    assert_eq!(world.queue.len(QueueName::Retry), 1);
+}

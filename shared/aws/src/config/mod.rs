@@ -1,0 +1,218 @@
+//! What the functions are told by their environment: strings in, a checked struct out, once, at cold start. All faults are named
+//! together, so that nobody fixes them one deployment at a time.
+
+mod faults;
+mod loopback;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use holdfast_core::ports::QueueName;
+use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::usecases::{DeliveryLog, Settings};
+
+pub use faults::Faults;
+use reader::Reader;
+
+use crate::deadline::to_settle;
+
+/// The longest that SQS hides a received message.
+const LONGEST_VISIBILITY_S: u64 = 43_200;
+/// The longest that Lambda lets a function run.
+const LONGEST_FUNCTION_S: u64 = 900;
+/// Beyond this, one real millisecond is more than a quarter of an hour.
+const FASTEST: u64 = 1_000_000;
+const DAY_S: u64 = 86_400;
+const LONGEST_KEEP_DAYS: u64 = 3_650;
+/// While one function works on a batch, its messages must not be handed to another one. Six is what AWS recommends.
+const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
+
+/// What every function is told. There is no secret in it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub table: String,
+    pub first_queue_url: String,
+    pub retry_queue_url: String,
+    pub dead_letter_queue_url: String,
+    pub settings: Settings,
+    /// For how long both queues hide a received message.
+    pub visibility: Duration,
+    /// How many seconds of the schedule pass in one real second.
+    pub time_scale: u32,
+    /// The name under which metrics are published.
+    pub stack: String,
+    pub log_level: tracing::Level,
+}
+
+/// For the functions that serve the API.
+#[derive(Clone, Debug)]
+pub struct ApiConfig {
+    pub common: Config,
+    /// Where the operator's key is kept, not the key itself.
+    pub operator_secret: String,
+}
+
+/// For the function that delivers, which is deployed once per trigger.
+#[derive(Clone, Debug)]
+pub struct DeliverConfig {
+    pub common: Config,
+    pub trigger: Trigger,
+}
+
+/// What makes the function run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    Queue(QueueName),
+    Sweep,
+}
+
+/// The environment, for the `read` functions here. Tests bring a table of their own.
+#[must_use]
+pub fn environment(name: &str) -> Option<String> {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment, at cold start")]
+    std::env::var(name).ok()
+}
+
+impl ApiConfig {
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<ApiConfig, Faults> {
+        let mut reader = Reader::new(&lookup);
+        let common = common(&mut reader);
+        let operator_secret = reader.text("HOLDFAST_OPERATOR_SECRET");
+        reader.finish(|| Some(ApiConfig { common: common?, operator_secret: operator_secret? }))
+    }
+}
+
+impl DeliverConfig {
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<DeliverConfig, Faults> {
+        let mut reader = Reader::new(&lookup);
+        let common = common(&mut reader);
+        let triggers = [
+            ("first", Trigger::Queue(QueueName::First)),
+            ("retry", Trigger::Queue(QueueName::Retry)),
+            ("sweep", Trigger::Sweep),
+        ];
+        let trigger = reader.choice("HOLDFAST_TRIGGER", &triggers);
+        reader.finish(|| Some(DeliverConfig { common: common?, trigger: trigger? }))
+    }
+}
+
+/// `None` only with a fault.
+fn common(reader: &mut Reader<'_>) -> Option<Config> {
+    // Everything is read before anything is given up, so that every fault is found.
+    let table = reader.text("HOLDFAST_TABLE");
+    let first_queue_url = reader.url("HOLDFAST_FIRST_QUEUE_URL");
+    let retry_queue_url = reader.url("HOLDFAST_RETRY_QUEUE_URL");
+    let dead_letter_queue_url = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
+    let stack = reader.text("HOLDFAST_STACK");
+    let settings = settings(reader);
+    let visibility = visibility(reader, settings.as_ref());
+    let time_scale = time_scale(reader);
+    let levels = [
+        ("error", tracing::Level::ERROR),
+        ("warn", tracing::Level::WARN),
+        ("info", tracing::Level::INFO),
+        ("debug", tracing::Level::DEBUG),
+    ];
+    let log_level = reader.choice("HOLDFAST_LOG_LEVEL", &levels);
+    Some(Config {
+        table: table?,
+        first_queue_url: first_queue_url?,
+        retry_queue_url: retry_queue_url?,
+        dead_letter_queue_url: dead_letter_queue_url?,
+        settings: settings?,
+        visibility: visibility?,
+        time_scale: time_scale?,
+        stack: stack?,
+        log_level: log_level?,
+    })
+}
+
+fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
+    let http_timeout_ms = reader.number("HOLDFAST_HTTP_TIMEOUT_MS", 1..=LONGEST_FUNCTION_S * 1_000);
+    let function_timeout_s = reader.number("HOLDFAST_FUNCTION_TIMEOUT_S", 1..=LONGEST_FUNCTION_S);
+    let keep_days = reader.number("HOLDFAST_KEEP_DAYS", 1..=LONGEST_KEEP_DAYS);
+    let logs = [("all", DeliveryLog::All), ("trouble", DeliveryLog::Trouble)];
+    let delivery_log = reader.choice("HOLDFAST_DELIVERY_LOG", &logs);
+    let http_allowed = reader.choice("HOLDFAST_HTTP_TARGETS", &[("refuse", false), ("allow", true)]);
+    let settings = Settings {
+        http_timeout: Duration::from_millis(http_timeout_ms?),
+        function_timeout: Duration::from_secs(function_timeout_s?),
+        keep: Duration::from_secs(keep_days? * DAY_S),
+        delivery_log: delivery_log?,
+        schedule: Schedule::default(),
+        http_allowed: http_allowed?,
+    };
+    let faults = settings.faults();
+    if faults.is_empty() {
+        check_time_for_an_attempt(reader, &settings);
+    }
+    for fault in faults {
+        reader.fault(format!(
+            "HOLDFAST_HTTP_TIMEOUT_MS, HOLDFAST_FUNCTION_TIMEOUT_S and HOLDFAST_KEEP_DAYS do not go together: {fault}"
+        ));
+    }
+    Some(settings)
+}
+
+/// An attempt that could not end in time is not begun: without room for one, nothing would ever be attempted.
+fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
+    let Settings { http_timeout, function_timeout, .. } = settings;
+    let most = *function_timeout - to_settle(*function_timeout);
+    if *http_timeout >= most {
+        reader.fault(format!(
+            "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to settle messages",
+            http_timeout.as_millis(),
+            most.as_millis(),
+            function_timeout.as_secs(),
+        ));
+    }
+}
+
+fn visibility(reader: &mut Reader<'_>, settings: Option<&Settings>) -> Option<Duration> {
+    let visibility_s = reader.number("HOLDFAST_VISIBILITY_S", 1..=LONGEST_VISIBILITY_S)?;
+    let least_s = settings?.function_timeout.as_secs() * VISIBILITY_PER_FUNCTION_TIMEOUT;
+    if visibility_s < least_s {
+        reader.fault(format!(
+            "HOLDFAST_VISIBILITY_S is {visibility_s}, but must be at least {least_s}: \
+             {VISIBILITY_PER_FUNCTION_TIMEOUT} times HOLDFAST_FUNCTION_TIMEOUT_S"
+        ));
+    }
+    Some(Duration::from_secs(visibility_s))
+}
+
+fn time_scale(reader: &mut Reader<'_>) -> Option<u32> {
+    let scale = reader.number("HOLDFAST_TIME_SCALE", 1..=FASTEST)?;
+    let endpoint = reader.optional("AWS_ENDPOINT_URL");
+    if scale > 1 && !endpoint.as_deref().is_some_and(loopback::is_loopback) {
+        reader.fault(format!(
+            "HOLDFAST_TIME_SCALE is {scale}, but must be 1: more is for tests, where AWS_ENDPOINT_URL is a loopback address"
+        ));
+    }
+    u32::try_from(scale).ok()
+}
+
+impl Config {
+    /// What is in force, in one line. There is no secret among it.
+    pub fn log(&self, function: &str) {
+        let settings = &self.settings;
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            function,
+            stack = self.stack,
+            table = self.table,
+            first_queue_url = self.first_queue_url,
+            retry_queue_url = self.retry_queue_url,
+            dead_letter_queue_url = self.dead_letter_queue_url,
+            http_timeout_ms = settings.http_timeout.as_millis() as u64,
+            function_timeout_s = settings.function_timeout.as_secs(),
+            visibility_s = self.visibility.as_secs(),
+            keep_days = settings.keep.as_secs() / DAY_S,
+            delivery_log = ?settings.delivery_log,
+            http_allowed = settings.http_allowed,
+            time_scale = self.time_scale,
+            "starting"
+        );
+    }
+}

@@ -1,0 +1,137 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use holdfast_core::ports::QueueName;
+use holdfast_core::usecases::DeliveryLog;
+
+use super::{ApiConfig, DeliverConfig, Faults, Trigger};
+
+const SOUND: [(&str, &str); 15] = [
+    ("HOLDFAST_STACK", "holdfast"),
+    ("HOLDFAST_TABLE", "holdfast-table"),
+    ("HOLDFAST_FIRST_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/first"),
+    ("HOLDFAST_RETRY_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/retry"),
+    ("HOLDFAST_DEAD_LETTER_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/dead"),
+    ("HOLDFAST_OPERATOR_SECRET", "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key"),
+    ("HOLDFAST_TRIGGER", "retry"),
+    ("HOLDFAST_HTTP_TIMEOUT_MS", "5000"),
+    ("HOLDFAST_FUNCTION_TIMEOUT_S", "30"),
+    ("HOLDFAST_VISIBILITY_S", "180"),
+    ("HOLDFAST_KEEP_DAYS", "14"),
+    ("HOLDFAST_DELIVERY_LOG", "all"),
+    ("HOLDFAST_HTTP_TARGETS", "refuse"),
+    ("HOLDFAST_TIME_SCALE", "1"),
+    ("HOLDFAST_LOG_LEVEL", "info"),
+];
+
+/// The sound environment with some variables changed; an empty value is one that is not set.
+fn with<'a>(changes: &[(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + use<'a> {
+    let all: BTreeMap<&str, &str> = SOUND.into_iter().chain(changes.iter().copied()).collect();
+    move |name| all.get(name).map(|value| (*value).to_owned())
+}
+
+fn deliver_faults(changes: &[(&str, &str)]) -> Vec<String> {
+    match DeliverConfig::read(with(changes)) {
+        Ok(_) => Vec::new(),
+        Err(Faults(faults)) => faults,
+    }
+}
+
+#[test]
+fn a_sound_environment_is_taken() {
+    let DeliverConfig { common, trigger } = DeliverConfig::read(with(&[])).unwrap();
+    assert_eq!(trigger, Trigger::Queue(QueueName::Retry));
+    assert_eq!(common.table, "holdfast-table");
+    assert_eq!(common.settings.http_timeout, Duration::from_secs(5));
+    assert_eq!(common.settings.function_timeout, Duration::from_secs(30));
+    assert_eq!(common.settings.keep, Duration::from_secs(14 * 86_400));
+    assert_eq!(common.settings.delivery_log, DeliveryLog::All);
+    assert!(!common.settings.http_allowed);
+    assert_eq!((common.visibility, common.time_scale), (Duration::from_secs(180), 1));
+    assert_eq!(common.log_level, tracing::Level::INFO);
+    let api = ApiConfig::read(with(&[("HOLDFAST_TRIGGER", "")])).unwrap();
+    assert!(api.operator_secret.starts_with("arn:"));
+}
+
+#[test]
+fn each_fault_is_one_sentence_that_names_its_variable() {
+    let table: [(&[(&str, &str)], &str); 25] = [
+        (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
+        (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
+        (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
+        (&[("HOLDFAST_RETRY_QUEUE_URL", "retry")], "HOLDFAST_RETRY_QUEUE_URL is \"retry\""),
+        (&[("HOLDFAST_DEAD_LETTER_QUEUE_URL", "arn:aws:sqs:x")], "must be the URL of a queue"),
+        (&[("HOLDFAST_TRIGGER", "")], "HOLDFAST_TRIGGER is not set"),
+        (&[("HOLDFAST_TRIGGER", "Sweep")], "one of: first, retry, sweep"),
+        (&[("HOLDFAST_HTTP_TIMEOUT_MS", "0")], "HOLDFAST_HTTP_TIMEOUT_MS is \"0\""),
+        (&[("HOLDFAST_HTTP_TIMEOUT_MS", "5s")], "must be a whole number"),
+        (&[("HOLDFAST_HTTP_TIMEOUT_MS", "30000")], "the HTTP timeout (30s) must be less than the function"),
+        (
+            &[("HOLDFAST_HTTP_TIMEOUT_MS", "29000")],
+            "HOLDFAST_HTTP_TIMEOUT_MS is 29000, but must be less than 29000",
+        ),
+        (&[("HOLDFAST_FUNCTION_TIMEOUT_S", "-1")], "HOLDFAST_FUNCTION_TIMEOUT_S is \"-1\""),
+        (&[("HOLDFAST_FUNCTION_TIMEOUT_S", "901")], "from 1 to 900"),
+        (&[("HOLDFAST_FUNCTION_TIMEOUT_S", "31")], "HOLDFAST_VISIBILITY_S is 180, but must be at least 186"),
+        (&[("HOLDFAST_VISIBILITY_S", "179")], "6 times HOLDFAST_FUNCTION_TIMEOUT_S"),
+        (&[("HOLDFAST_VISIBILITY_S", "43201")], "from 1 to 43200"),
+        (&[("HOLDFAST_KEEP_DAYS", "6")], "HOLDFAST_KEEP_DAYS"),
+        (&[("HOLDFAST_KEEP_DAYS", "99999999999999999999")], "HOLDFAST_KEEP_DAYS"),
+        (&[("HOLDFAST_DELIVERY_LOG", "some")], "one of: all, trouble"),
+        (&[("HOLDFAST_HTTP_TARGETS", "true")], "one of: refuse, allow"),
+        (&[("HOLDFAST_TIME_SCALE", "0")], "HOLDFAST_TIME_SCALE is \"0\""),
+        (&[("HOLDFAST_TIME_SCALE", "2")], "HOLDFAST_TIME_SCALE is 2, but must be 1"),
+        (
+            &[("HOLDFAST_TIME_SCALE", "2"), ("AWS_ENDPOINT_URL", "http://127.0.0.1.evil.com")],
+            "AWS_ENDPOINT_URL is a loopback address",
+        ),
+        (&[("HOLDFAST_LOG_LEVEL", "trace")], "one of: error, warn, info, debug"),
+        (&[("HOLDFAST_LOG_LEVEL", "")], "HOLDFAST_LOG_LEVEL is not set"),
+    ];
+    for (changes, expected) in table {
+        let faults = deliver_faults(changes);
+        assert_eq!(faults.len(), 1, "{changes:?}: {faults:?}");
+        assert!(faults[0].contains(expected), "{changes:?}: {faults:?}");
+        assert!(!faults[0].contains('\n'), "{faults:?}");
+    }
+}
+
+#[test]
+fn limits_are_still_sound() {
+    let limits: [&[(&str, &str)]; 5] = [
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "28999"), ("HOLDFAST_VISIBILITY_S", "180")],
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "2000"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
+        &[("HOLDFAST_FUNCTION_TIMEOUT_S", "900"), ("HOLDFAST_VISIBILITY_S", "43200")],
+        &[("HOLDFAST_KEEP_DAYS", "7")],
+        &[("HOLDFAST_TIME_SCALE", "3600"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")],
+    ];
+    for changes in limits {
+        assert_eq!(deliver_faults(changes), Vec::<String>::new(), "{changes:?}");
+    }
+}
+
+#[test]
+fn all_faults_are_reported_together() {
+    let Faults(faults) = ApiConfig::read(|_| None).unwrap_err();
+    let needed = SOUND.iter().map(|(name, _)| *name).filter(|name| *name != "HOLDFAST_TRIGGER");
+    for name in needed {
+        assert!(faults.contains(&format!("{name} is not set")), "{name}: {faults:?}");
+    }
+    assert_eq!(faults.len(), SOUND.len() - 1);
+    let mixed = deliver_faults(&[
+        ("HOLDFAST_TABLE", ""),
+        ("HOLDFAST_HTTP_TIMEOUT_MS", "40000"),
+        ("HOLDFAST_KEEP_DAYS", "1"),
+        ("HOLDFAST_VISIBILITY_S", "60"),
+        ("HOLDFAST_TIME_SCALE", "10"),
+        ("HOLDFAST_LOG_LEVEL", "loud"),
+    ]);
+    assert_eq!(mixed.len(), 6, "{mixed:?}");
+}
+
+#[test]
+fn a_chain_of_errors_is_one_sentence() {
+    let error = std::io::Error::other("connection refused");
+    let Faults(faults) = Faults::of("the key cannot be read", &error);
+    assert_eq!(faults, ["the key cannot be read: connection refused"]);
+}

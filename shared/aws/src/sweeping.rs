@@ -1,0 +1,36 @@
+use holdfast_core::usecases::{Engine, SweepReport, Unavailable};
+
+use crate::deadline::Deadline;
+
+#[derive(Debug, thiserror::Error)]
+pub enum SweepFailed {
+    #[error("a sweep failed; the next one goes on")]
+    Unavailable(#[source] Unavailable),
+    /// Without a single complete sweep nobody knows how late things are.
+    #[error("a sweep did not end in time; the next one goes on")]
+    Late,
+}
+
+/// Sweeps again and again while there is more to look at and time is left. What was looked at in all, and how late the most
+/// overdue of it was.
+pub async fn sweep(engine: &Engine, deadline: Deadline) -> Result<SweepReport, SweepFailed> {
+    let mut total: Option<SweepReport> = None;
+    loop {
+        let left = deadline.until_work_ends(engine.clock());
+        if left.is_zero() {
+            break;
+        }
+        let Ok(swept) = tokio::time::timeout(left, engine.sweep()).await else { break };
+        let report = swept.map_err(SweepFailed::Unavailable)?;
+        let before = total.unwrap_or_default();
+        total = Some(SweepReport {
+            looked_at: before.looked_at + report.looked_at,
+            oldest_overdue: before.oldest_overdue.max(report.oldest_overdue),
+            more: report.more,
+        });
+        if !report.more {
+            break;
+        }
+    }
+    total.ok_or(SweepFailed::Late)
+}

@@ -1,0 +1,97 @@
+//! Puts the ports on AWS together, as the configuration says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use holdfast_core::ports::{Clock, Entropy, Sender};
+use holdfast_core::usecases::{Engine, Ports};
+
+use crate::clock::MachineClock;
+use crate::config::Config;
+use crate::connect::{self, Timeouts};
+use crate::entropy::OsEntropy;
+use crate::queue::{QueueUrls, SqsQueue};
+use crate::store::DynamoStore;
+
+/// What one function has of AWS. Made once, at cold start; nothing is asked of AWS yet.
+pub struct Cloud {
+    config: Config,
+    sdk: SdkConfig,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    queue: Arc<SqsQueue>,
+}
+
+impl Cloud {
+    pub async fn connect(config: Config) -> Cloud {
+        let sdk = connect::from_environment(timeouts(config.settings.function_timeout)).await;
+        let urls = QueueUrls {
+            first: config.first_queue_url.clone(),
+            retry: config.retry_queue_url.clone(),
+            dead_letters: config.dead_letter_queue_url.clone(),
+        };
+        let queue = SqsQueue::new(aws_sdk_sqs::Client::new(&sdk), urls, config.time_scale);
+        Cloud {
+            clock: Arc::new(MachineClock::new(config.time_scale)),
+            entropy: Arc::new(OsEntropy),
+            queue: Arc::new(queue),
+            sdk,
+            config,
+        }
+    }
+
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    #[must_use]
+    pub fn sdk(&self) -> &SdkConfig {
+        &self.sdk
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock)
+    }
+
+    #[must_use]
+    pub fn queue(&self) -> Arc<SqsQueue> {
+        Arc::clone(&self.queue)
+    }
+
+    /// Whoever calls this brings the way out to the internet.
+    #[must_use]
+    pub fn engine(&self, sender: Arc<dyn Sender>) -> Engine {
+        let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
+        let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy));
+        let ports = Ports {
+            store: Arc::new(store),
+            queue: self.queue(),
+            sender,
+            clock: self.clock(),
+            entropy: Arc::clone(&self.entropy),
+        };
+        Engine::new(ports, self.config.settings.clone())
+    }
+}
+
+/// AWS usually answers within milliseconds. One request that hangs must not take all the time that a function has.
+fn timeouts(function_timeout: Duration) -> Timeouts {
+    let operation = Duration::from_secs(6).min(function_timeout / 3);
+    Timeouts { attempt: operation / 3, operation }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hanging_request_leaves_time_for_others() {
+        let usual = timeouts(Duration::from_secs(30));
+        assert_eq!((usual.attempt, usual.operation), (Duration::from_secs(2), Duration::from_secs(6)));
+        let short = timeouts(Duration::from_secs(3));
+        assert_eq!(short.operation, Duration::from_secs(1));
+    }
+}

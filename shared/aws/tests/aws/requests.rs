@@ -1,0 +1,200 @@
+//! What our code asks of AWS, counted where the SDK sends it. These numbers are what a deployment costs.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_aws::queue::SqsQueue;
+use holdfast_aws::{RequestCounter, connect};
+use holdfast_core::ids::Tenant;
+use holdfast_core::messages::Message;
+use holdfast_core::ports::{
+    Answer, AttemptRequest, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError, Sender,
+};
+use holdfast_core::rules::filter::Connector;
+use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Timestamp;
+use holdfast_core::usecases::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
+use holdfast_sim::{SeededEntropy, VirtualClock};
+use serde_json::value::RawValue;
+
+/// What the first-attempt queue hands out at once when its batches are full.
+const FULL_BATCH: usize = 100;
+const POST: usize = 10;
+
+/// Answers every attempt with one status.
+struct Receiver(AtomicU16);
+
+#[async_trait]
+impl Sender for Receiver {
+    async fn send(&self, _: AttemptRequest) -> AttemptResult {
+        let status = self.0.load(Ordering::Relaxed);
+        let answer = Answer::Status { status, excerpt: String::new(), retry_after: None };
+        AttemptResult { answer, took: Duration::from_millis(1) }
+    }
+}
+
+/// Sends to SQS, and keeps what it sent: the event source mapping, whose requests are not ours, would hand out the same.
+struct Overheard {
+    queue: SqsQueue,
+    sent: Mutex<Vec<Message>>,
+}
+
+#[async_trait]
+impl Queue for Overheard {
+    async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
+        self.sent.lock().unwrap().extend(messages.iter().map(|outgoing| outgoing.message.clone()));
+        self.queue.send(queue, messages).await
+    }
+}
+
+struct World {
+    engine: Engine,
+    queue: Arc<Overheard>,
+    clock: Arc<VirtualClock>,
+    receiver: Arc<Receiver>,
+    counter: RequestCounter,
+    tenant: Tenant,
+}
+
+/// Requests to DynamoDB and to SQS.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Requests {
+    dynamodb: u64,
+    sqs: u64,
+}
+
+impl World {
+    /// With one healthy URL that wants everything, and with warm caches.
+    async fn new(delivery_log: DeliveryLog) -> World {
+        let counter = RequestCounter::new();
+        let store = crate::dynamo::Table::create().await.store_through(counter.clone());
+        let (_, urls) = crate::emulator::queues(Duration::from_secs(30)).await;
+        let sdk = connect::to_emulator(&crate::emulator::endpoint(), crate::emulator::TIMEOUTS).await;
+        let sqs = aws_sdk_sqs::config::Builder::from(&sdk).interceptor(counter.clone()).build();
+        let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
+        let queue = Arc::new(Overheard {
+            queue: SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), urls, 1),
+            sent: Mutex::default(),
+        });
+        let receiver = Arc::new(Receiver(AtomicU16::new(200)));
+        let ports = Ports {
+            store: Arc::new(store),
+            queue: queue.clone(),
+            sender: receiver.clone(),
+            clock: clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(1)),
+        };
+        let settings = Settings {
+            http_timeout: Duration::from_secs(5),
+            function_timeout: Duration::from_secs(30),
+            keep: Duration::from_secs(14 * 86_400),
+            delivery_log,
+            schedule: Schedule::default(),
+            http_allowed: false,
+        };
+        let tenant = Tenant::from("default");
+        let world = World { engine: Engine::new(ports, settings), queue, clock, receiver, counter, tenant };
+        world.subscribe().await;
+        world.post(1, "warm").await;
+        world.handle(1).await;
+        world.counter.take();
+        world
+    }
+
+    async fn subscribe(&self) {
+        let new = NewSubscription {
+            url: "https://shop.example/hook".to_owned(),
+            event_types: vec!["*".to_owned()],
+            filters: Vec::new(),
+            filter_connector: Connector::And,
+            auth_token: None,
+            description: None,
+            active: true,
+        };
+        self.engine.subscribe(&self.tenant, new).await.unwrap();
+    }
+
+    /// One post; with ids that begin with `name`, if it is not empty.
+    async fn post(&self, events: usize, name: &str) {
+        let event = |n: usize| NewEvent {
+            id: (!name.is_empty()).then(|| format!("{name}-{n}")),
+            event_type: "order.created".to_owned(),
+            subject: None,
+            data: RawValue::from_string(format!("{{\"number\": {n}}}")).unwrap(),
+        };
+        let accepted = self.engine.accept(&self.tenant, (0..events).map(event).collect()).await.unwrap();
+        assert!(accepted.iter().all(|one| one.deliveries == 1 && !one.duplicate));
+    }
+
+    /// Hands over what was sent, in batches of this size. All of it is done.
+    async fn handle(&self, batch: usize) {
+        let sent = std::mem::take(&mut *self.queue.sent.lock().unwrap());
+        assert!(!sent.is_empty());
+        for messages in sent.chunks(batch) {
+            let received = messages.iter().enumerate().map(|(n, message)| Received {
+                message: Ok(message.clone()),
+                receipt: Receipt(n.to_string()),
+                receive_count: 1,
+            });
+            let verdicts = self.engine.handle(received.collect(), Timestamp::MAX).await;
+            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
+        }
+    }
+
+    /// What was asked since the last time.
+    fn requests(&self, of: &str) -> Requests {
+        let counts: BTreeMap<String, u64> = self.counter.take();
+        println!("{of}: {counts:?}");
+        let of =
+            |service: &str| counts.iter().filter(|(name, _)| name.starts_with(service)).map(|(_, n)| n).sum();
+        let requests = Requests { dynamodb: of("DynamoDB."), sqs: of("SQS.") };
+        assert_eq!(requests.dynamodb + requests.sqs, counts.values().sum::<u64>(), "nothing else is asked");
+        requests
+    }
+
+    /// A hundred events in posts of ten, delivered at once in full batches.
+    async fn deliver_a_hundred(&self, of: &str, ids: bool) -> Requests {
+        for post in 0..FULL_BATCH / POST {
+            self.post(POST, &if ids { format!("{of}-{post}") } else { String::new() }).await;
+        }
+        self.handle(FULL_BATCH).await;
+        self.requests(of)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_is_delivered_at_once_is_cheap() {
+    let trouble = World::new(DeliveryLog::Trouble).await;
+    let plain = trouble.deliver_a_hundred("trouble", false).await;
+    assert!(plain.sqs <= 15 && plain.dynamodb <= 35, "{plain:?}");
+    let with_ids = trouble.deliver_a_hundred("trouble, with ids", true).await;
+    assert!(with_ids.sqs <= 15 && with_ids.dynamodb <= 55, "{with_ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn logging_every_delivery_costs_little_more() {
+    let all = World::new(DeliveryLog::All).await;
+    let plain = all.deliver_a_hundred("all", false).await;
+    assert!(plain.sqs <= 15 && plain.dynamodb <= 35 + 10, "{plain:?}");
+    let with_ids = all.deliver_a_hundred("all, with ids", true).await;
+    assert!(with_ids.sqs <= 15 && with_ids.dynamodb <= 55 + 10, "{with_ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_attempt_asks_at_most_three_times_beside_the_health_of_its_url() {
+    let world = World::new(DeliveryLog::Trouble).await;
+    world.receiver.0.store(500, Ordering::Relaxed);
+    world.post(POST, "").await;
+    world.requests("accepted");
+    world.handle(POST).await;
+    let first = world.requests("first attempts that failed");
+    let health = 1;
+    assert!(first.dynamodb <= 3 * POST as u64 + health && first.sqs <= 1, "{first:?}");
+    world.clock.advance(Duration::from_secs(85));
+    world.handle(POST).await;
+    let retries = world.requests("retries that failed");
+    assert!(retries.dynamodb <= 3 * POST as u64 + health && retries.sqs <= 1, "{retries:?}");
+}
