@@ -79,8 +79,8 @@ impl Cloud {
 
 /// AWS usually answers within milliseconds. One request that hangs must not take all the time that a function has.
 fn timeouts(function_timeout: Duration) -> Timeouts {
-    let operation = Duration::from_secs(6).min(function_timeout / 3);
-    Timeouts { attempt: operation / 3, operation }
+    let operation = Duration::from_secs(6).min(function_timeout / 2);
+    Timeouts { attempt: operation / 2, operation }
 }
 
 #[cfg(test)]
@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_hanging_request_leaves_time_for_others() {
         let usual = timeouts(Duration::from_secs(30));
-        assert_eq!((usual.attempt, usual.operation), (Duration::from_secs(2), Duration::from_secs(6)));
+        assert_eq!((usual.attempt, usual.operation), (Duration::from_secs(3), Duration::from_secs(6)));
         let short = timeouts(Duration::from_secs(3));
-        assert_eq!(short.operation, Duration::from_secs(1));
+        assert_eq!(short.operation, Duration::from_millis(1_500));
     }
 }
