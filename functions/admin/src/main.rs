@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use holdfast_api::{App, Keys};
 use holdfast_aws::config::{ApiConfig, Faults, environment};
-use holdfast_aws::{Cloud, logging, operator_key};
+use holdfast_aws::{Cloud, gateway, logging, operator_key};
 use holdfast_egress::{EgressConfig, HttpSender};
 use lambda_runtime::{LambdaEvent, service_fn};
 
@@ -25,7 +25,7 @@ async fn run() -> Result<(), Faults> {
     let ApiConfig { common: config, operator_secret } = ApiConfig::read(environment)?;
     logging::start(config.log_level);
     config.log(NAME);
-    let cloud = Cloud::connect(config).await;
+    let cloud = Cloud::connect(config, gateway::LONGEST_ANSWER).await;
     let key = operator_key::fetch(cloud.sdk(), &operator_secret).await?;
     let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
     let sender = HttpSender::new(egress, cloud.clock())

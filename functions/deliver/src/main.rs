@@ -27,7 +27,8 @@ async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
     logging::start(config.log_level);
     config.log(NAME);
-    let cloud = Cloud::connect(config).await;
+    let time = config.settings.function_timeout;
+    let cloud = Cloud::connect(config, time).await;
     let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
     let sender = HttpSender::new(egress, cloud.clock())
         .map_err(|error| Faults::of("attempts cannot be made", &error))?;

@@ -24,8 +24,9 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    pub async fn connect(config: Config) -> Cloud {
-        let sdk = connect::from_environment(timeouts(config.settings.function_timeout)).await;
+    /// `time`: how long one invocation has.
+    pub async fn connect(config: Config, time: Duration) -> Cloud {
+        let sdk = connect::from_environment(timeouts(time)).await;
         let urls = QueueUrls {
             first: config.first_queue_url.clone(),
             retry: config.retry_queue_url.clone(),
@@ -78,8 +79,8 @@ impl Cloud {
 }
 
 /// AWS usually answers within milliseconds. One request that hangs must not take all the time that a function has.
-fn timeouts(function_timeout: Duration) -> Timeouts {
-    let operation = Duration::from_secs(6).min(function_timeout / 2);
+fn timeouts(time: Duration) -> Timeouts {
+    let operation = Duration::from_secs(6).min(time / 2);
     Timeouts { attempt: operation / 2, operation }
 }
 

@@ -4,5 +4,10 @@ mod path;
 mod request;
 mod response;
 
+use std::time::Duration;
+
 pub use request::{NotARequest, request};
 pub use response::{Reply, reply};
+
+/// API Gateway gives up after 30 s, and the functions behind it have a second less.
+pub const LONGEST_ANSWER: Duration = Duration::from_secs(29);
