@@ -51,8 +51,11 @@ async fn kill_along(
         // A batch after the last kill, so that each of them meets attempts that are under way.
         let arrived = so_far + kill * expected / (2 * KILLS);
         scene.arrivals(path, arrived, WITHIN).await.with_context(|| format!("before kill {kill}"))?;
-        let killed = cloud.kill_functions(trigger)?;
-        ensure!(killed > 0, "no process of {trigger} was there to be killed");
+        // Those that were killed before take a moment to be there again.
+        until("a process is there to be killed", WITHIN, async || {
+            Ok((cloud.kill_functions(trigger)? > 0).then_some(()))
+        })
+        .await?;
     }
     Ok(())
 }
