@@ -4,24 +4,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use reqwest::header::{HOST, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 
 use crate::clock;
 use crate::receiver::Receiver;
+use crate::timing::Timing;
 
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
-/// Where the host is, how its schedule's clock runs, and the receiver that it delivers to.
+/// Where the host is, how it keeps time, and the receiver that it delivers to.
 pub struct Host {
     pub base: String,
     pub key: String,
-    pub speed: u32,
+    pub timing: Timing,
     pub receiver: Receiver,
     /// Tells this run from earlier ones on the same host.
     pub run: String,
     client: reqwest::Client,
+    /// The name that the host goes by, where that is not in its address.
+    name: Option<HeaderValue>,
 }
 
 /// What the host answered.
@@ -45,11 +49,7 @@ impl Answer {
 }
 
 impl Host {
-    pub async fn new(base: &str, key: &str, speed: u32) -> Result<Host> {
-        Host::with(base, key, speed, Receiver::start().await?)
-    }
-
-    /// With a receiver that is there already, so that a host that was restarted finds the old one.
+    /// A server on one machine, with a receiver that is there already, so that a host that was restarted finds the old one.
     pub fn with(base: &str, key: &str, speed: u32, receiver: Receiver) -> Result<Host> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls()?)
@@ -60,11 +60,27 @@ impl Host {
         Ok(Host {
             base: base.trim_end_matches('/').to_owned(),
             key: key.to_owned(),
-            speed,
+            timing: Timing::on_one_machine(speed),
             receiver,
             run,
             client,
+            name: None,
         })
+    }
+
+    #[must_use]
+    pub fn keeping_time(self, timing: Timing) -> Host {
+        Host { timing, ..self }
+    }
+
+    /// Sends this name as the `host` header of every request.
+    pub fn named(self, name: &str) -> Result<Host> {
+        let name = HeaderValue::from_str(name).with_context(|| format!("no name of a host: {name:?}"))?;
+        Ok(Host { name: Some(name), ..self })
+    }
+
+    pub(crate) fn client(&self) -> &reqwest::Client {
+        &self.client
     }
 
     pub async fn get(&self, path: &str) -> Result<Answer> {
@@ -85,24 +101,15 @@ impl Host {
         if let Some(key) = key {
             request = request.bearer_auth(key);
         }
+        if let Some(name) = &self.name {
+            request = request.header(HOST, name);
+        }
         let response = request.send().await.with_context(|| what.clone())?;
         let content_type =
             response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default();
         let (status, content_type) = (response.status(), content_type.to_owned());
         let text = response.text().await.with_context(|| what)?;
         Ok(Answer { status, content_type, text })
-    }
-
-    /// How much of the schedule's time passes in so much real time.
-    #[must_use]
-    pub fn schedule_ms(&self, real: Duration) -> i64 {
-        i64::try_from((real * self.speed).as_millis()).unwrap_or(i64::MAX)
-    }
-
-    /// How much real time passes in so much of the schedule's time.
-    #[must_use]
-    pub fn real(&self, schedule: Duration) -> Duration {
-        schedule / self.speed
     }
 }
 

@@ -4,19 +4,26 @@
 //! the same time, and on a host that already has data.
 
 pub mod clock;
+pub mod cloud;
 pub mod host;
 pub mod receiver;
 pub mod scenarios;
 pub mod scene;
+pub mod timing;
 pub mod views;
 pub mod waiting;
 
+use std::time::Duration;
+
+use anyhow::Result;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
+pub use cloud::Cloud;
 pub use host::{Answer, Host};
 pub use receiver::{Arrival, Receiver, Reply};
 pub use scene::Scene;
+pub use timing::Timing;
 
 /// So many scenarios run at the same time. Some of them measure real time, so the machine must not be buried in work.
 const AT_ONCE: usize = 3;
@@ -31,8 +38,7 @@ pub struct Report {
 
 /// Runs the scenarios, or only those whose name contains `only`, and prints a line for each as it ends.
 pub async fn run(host: &Host, only: Option<&str>) -> Report {
-    let chosen =
-        scenarios::all().into_iter().filter(|scenario| only.is_none_or(|part| scenario.name.contains(part)));
+    let chosen = scenarios::all().into_iter().filter(|scenario| is_chosen(scenario.name, only));
     let runs = chosen.map(|scenario| async move {
         let began = Instant::now();
         let result = (scenario.run)(Scene::new(host, scenario.name)).await;
@@ -41,18 +47,38 @@ pub async fn run(host: &Host, only: Option<&str>) -> Report {
     let mut ended = futures_util::stream::iter(runs).buffer_unordered(AT_ONCE);
     let mut report = Report::default();
     while let Some((name, result, took)) = ended.next().await {
+        report.add(name, result, took);
+    }
+    report
+}
+
+/// The same, and then those for AWS, one at a time.
+pub async fn run_on_aws(host: &Host, cloud: &Cloud, only: Option<&str>) -> Report {
+    let mut report = run(host, only).await;
+    for scenario in cloud::all().into_iter().filter(|scenario| is_chosen(scenario.name, only)) {
+        let began = Instant::now();
+        let result = (scenario.run)(Scene::new(host, scenario.name), cloud).await;
+        report.add(scenario.name, result, began.elapsed());
+    }
+    report
+}
+
+fn is_chosen(name: &str, only: Option<&str>) -> bool {
+    only.is_none_or(|part| name.contains(part))
+}
+
+impl Report {
+    fn add(&mut self, name: &'static str, result: Result<()>, took: Duration) {
         let seconds = took.as_secs_f64();
         match result {
             Ok(()) => {
                 println!("ok      {name} ({seconds:.1} s)");
-                report.passed.push(name);
+                self.passed.push(name);
             }
             Err(error) => {
                 println!("FAILED  {name} ({seconds:.1} s): {error:#}");
-                report.failed.push((name, format!("{error:#}")));
+                self.failed.push((name, format!("{error:#}")));
             }
         }
     }
-    println!("{} passed, {} failed", report.passed.len(), report.failed.len());
-    report
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::host::Host;
 use crate::receiver::{Arrival, Receiver, Reply};
 use crate::views::{Delivery, items, text};
-use crate::waiting::{SOON, until};
+use crate::waiting::until;
 
 pub struct Scene<'a> {
     pub host: &'a Host,
@@ -57,7 +57,13 @@ impl<'a> Scene<'a> {
     /// Real time for so much of the schedule's time to pass, and for the host to act on it.
     #[must_use]
     pub fn within(&self, schedule: Duration) -> Duration {
-        self.host.real(schedule) + SOON
+        self.host.timing.real(schedule) + self.host.timing.rest_late(schedule) + self.soon()
+    }
+
+    /// Real time for the host to do what it should do at once.
+    #[must_use]
+    pub fn soon(&self) -> Duration {
+        self.host.timing.soon
     }
 
     /// Subscribes the path `part` to the type `part`, and switches what the path answers.
@@ -79,7 +85,7 @@ impl<'a> Scene<'a> {
         if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
             body.extend(more.clone());
         }
-        let made = until("the host takes the subscription", SOON, async || {
+        let made = until("the host takes the subscription", self.soon(), async || {
             let answer = self.host.post("/v1/subscriptions", body.to_string()).await?;
             // Many scenarios subscribe at the same time, and the host may ask us to come again.
             if answer.status == 503 { Ok(None) } else { answer.expect(201).map(Some) }
@@ -183,7 +189,7 @@ impl<'a> Scene<'a> {
     }
 
     pub async fn unsubscribe(&self, subscription: &Subscription) -> Result<()> {
-        until("the host deletes the subscription", SOON, async || {
+        until("the host deletes the subscription", self.soon(), async || {
             let answer = self.host.delete(&format!("/v1/subscriptions/{}", subscription.id)).await?;
             if answer.status == 503 { Ok(None) } else { answer.expect(204).map(|_| Some(())) }
         })

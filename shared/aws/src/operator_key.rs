@@ -1,11 +1,12 @@
 //! The operator's key, read once, at cold start.
 
 use aws_config::SdkConfig;
-use serde::Deserialize;
 
 use crate::config::Faults;
 
 const PREFIX: &str = "hf_";
+/// Shorter ones can be guessed.
+const SHORTEST: usize = 32;
 
 /// Asks Secrets Manager for it.
 pub async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<String, Faults> {
@@ -19,57 +20,41 @@ pub async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<String, Faults> {
     key_of(answer.secret_string().unwrap_or_default()).map_err(|fault| Faults(vec![fault.to_owned()]))
 }
 
-/// The key itself, or an object that holds it, as Secrets Manager generates them. What is wrong is said without the secret.
+/// `hf_` and what Secrets Manager generated, which has no way to put something in front; or the whole key, where a person stored it
+/// so. What is wrong is said without the secret.
 fn key_of(secret: &str) -> Result<String, &'static str> {
-    #[derive(Deserialize)]
-    struct Generated {
-        key: String,
-    }
     let text = secret.trim();
-    let key = if text.starts_with('{') {
-        let generated: Generated = serde_json::from_str(text)
-            .map_err(|_| "HOLDFAST_OPERATOR_SECRET: the secret is an object without a string `key`")?;
-        generated.key.trim().to_owned()
-    } else {
-        text.to_owned()
-    };
-    // An empty rest would be a key that everybody can guess.
-    if key.strip_prefix(PREFIX).is_none_or(str::is_empty) {
-        return Err("HOLDFAST_OPERATOR_SECRET: the key in the secret must begin with hf_ and go on after it");
+    let rest = text.strip_prefix(PREFIX).unwrap_or(text);
+    if rest.len() < SHORTEST || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(
+            "HOLDFAST_OPERATOR_SECRET: the secret must be 32 letters and digits or more, and nothing else",
+        );
     }
-    Ok(key)
+    Ok(format!("{PREFIX}{rest}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::key_of;
 
+    const REST: &str = "0123456789abcdefghijABCDEFGHIJ01";
+
     #[test]
-    fn a_plain_key_and_a_generated_one_are_taken() {
-        for secret in ["hf_abc", " hf_abc\n", r#"{"key":"hf_abc"}"#, r#"{ "user": "x", "key": "hf_abc" }"#] {
-            assert_eq!(key_of(secret).as_deref(), Ok("hf_abc"), "{secret}");
+    fn a_generated_secret_becomes_a_key_and_a_whole_key_stays_one() {
+        let key = format!("hf_{REST}");
+        for secret in [REST.to_owned(), key.clone(), format!(" {REST}\n")] {
+            assert_eq!(key_of(&secret), Ok(key.clone()), "{secret}");
         }
     }
 
     #[test]
     fn anything_else_is_refused_without_showing_it() {
-        let table = [
-            ("", "begin with hf_"),
-            ("hf_", "begin with hf_"),
-            ("HF_secret", "begin with hf_"),
-            ("secret", "begin with hf_"),
-            (r#"{"key":"secret"}"#, "begin with hf_"),
-            (r#"{"key":7}"#, "without a string `key`"),
-            (r#"{"secret":"hf_abc"}"#, "without a string `key`"),
-            ("{hf_secret", "without a string `key`"),
-        ];
-        for (secret, expected) in table {
+        let object = format!("{{\"key\":\"{REST}\"}}");
+        for secret in ["", "hf_", "hf_short", &REST[1..], "a key of more than thirty-two characters", &object]
+        {
             let fault = key_of(secret).unwrap_err();
-            assert!(
-                fault.contains(expected) && fault.contains("HOLDFAST_OPERATOR_SECRET"),
-                "{secret}: {fault}"
-            );
-            assert!(secret.is_empty() || !fault.contains("secret\""), "{fault}");
+            assert!(fault.contains("HOLDFAST_OPERATOR_SECRET"), "{fault}");
+            assert!(secret.is_empty() || !fault.contains(secret), "{fault}");
         }
     }
 }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::receiver::Reply;
 use crate::scene::Scene;
 use crate::views::{items, text};
-use crate::waiting::SOON;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(200)).await?;
@@ -31,7 +30,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     for (number, item) in items(&answer)?.iter().enumerate() {
         ensure!(text(item, "id")? == scene.id(&number.to_string()), "not in order: {answer}");
     }
-    let arrivals = scene.arrivals(&subscription.path, 100, SOON).await?;
+    let arrivals = scene.arrivals(&subscription.path, 100, scene.soon()).await?;
     let mut ids: Vec<&str> = arrivals.iter().map(|arrival| arrival.webhook_id()).collect();
     ids.sort_unstable();
     ids.dedup();

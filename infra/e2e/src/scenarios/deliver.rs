@@ -7,7 +7,6 @@ use standardwebhooks::Webhook;
 use crate::receiver::{Arrival, Reply};
 use crate::scene::{Scene, Subscription};
 use crate::views::{Delivery, text};
-use crate::waiting::SOON;
 
 /// Odd spacing, a repeated key, a 40-digit number, and U+FFFF both escaped and raw.
 const DATA: &str = "{ \"b\" :1,\t\"a\":[ 1,2 ], \"b\":  2,\
@@ -24,11 +23,12 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let answer = scene.host.post("/v1/events", body).await?.expect(202)?;
     ensure!(answer == json!({ "id": id, "deliveries": 1, "duplicate": false }), "unexpected: {answer}");
 
-    let arrival = scene.arrivals(&subscription.path, 1, SOON).await?.remove(0);
+    let arrival = scene.arrivals(&subscription.path, 1, scene.soon()).await?.remove(0);
     check_headers(&arrival, token)?;
     check_signature(&arrival, &subscription)?;
 
-    let shown = scene.delivery_when("the delivery is delivered", &id, SOON, |d| d.is("delivered")).await?;
+    let shown =
+        scene.delivery_when("the delivery is delivered", &id, scene.soon(), |d| d.is("delivered")).await?;
     ensure!(arrival.webhook_id() == shown.id, "webhook-id {} of delivery {}", arrival.webhook_id(), shown.id);
     let one = scene.delivery(&shown.id).await?;
     ensure!(one.is("delivered") && one.attempts.len() == 1, "unexpected: {one:?}");
@@ -71,7 +71,7 @@ pub(super) fn check_signature(arrival: &Arrival, subscription: &Subscription) ->
 /// Nothing is said about a subject where there is none.
 async fn without_subject(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
     scene.post("one").await?;
-    let arrival = scene.arrivals(&subscription.path, 2, SOON).await?.remove(1);
+    let arrival = scene.arrivals(&subscription.path, 2, scene.soon()).await?.remove(1);
     let body = String::from_utf8_lossy(&arrival.body);
     ensure!(!body.contains("subject"), "a subject that nobody gave: {body}");
     Ok(())

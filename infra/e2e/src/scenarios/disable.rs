@@ -9,11 +9,13 @@ use super::neighbour::Neighbour;
 use crate::receiver::Reply;
 use crate::scene::{Scene, Subscription};
 use crate::views::{Delivery, number, time_ms};
-use crate::waiting::{SOON, until};
+use crate::waiting::until;
 
 const FIRST: usize = 130;
 const LATER: usize = 30;
 const PROBES: usize = 4;
+/// Where each waits for a sweep.
+const PROBES_IN_SHORT: usize = 2;
 const PROBE_INTERVAL: Duration = Duration::from_secs(600);
 /// An attempt starts at most this long, in real time, after its health was read: until then, attempts that were on their
 /// way when the URL was disabled may still start.
@@ -27,13 +29,13 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
 async fn trouble(scene: &Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("failing", Reply::Status(500)).await?;
     let mut ids = scene.post_many("failing", FIRST).await?;
-    let url = scene.url_when(&subscription.url_id, "disabled", SOON).await?;
+    let url = scene.url_when(&subscription.url_id, "disabled", scene.soon()).await?;
     check_history(&url, "enabled", "disabled")?;
     let since = time_ms(&url, "since")?.context("a state without a beginning")?;
     let later = scene.post_many("failing", LATER).await?;
     for id in &later {
         scene
-            .delivery_when("a later delivery is parked", id, SOON, |d| {
+            .delivery_when("a later delivery is parked", id, scene.soon(), |d| {
                 d.is("parked") || d.attempts.len() == 1
             })
             .await?;
@@ -59,7 +61,7 @@ fn check_history(url: &Value, from: &str, to: &str) -> Result<()> {
 
 /// When attempts of the URL began, once nothing can be on its way any more that did not know that it is disabled.
 async fn probe_times(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<Vec<i64>> {
-    let settled = since + scene.host.schedule_ms(STALE);
+    let settled = since + scene.host.timing.schedule_ms(STALE);
     let deliveries = scene.deliveries(&format!("url={}", subscription.url_id)).await?;
     let attempts = deliveries.iter().flat_map(|delivery| &delivery.attempts);
     let mut times: Vec<i64> = attempts.map(|attempt| attempt.at_ms).filter(|at| *at > settled).collect();
@@ -69,10 +71,14 @@ async fn probe_times(scene: &Scene<'_>, subscription: &Subscription, since: i64)
 
 /// At most one attempt in 10 minutes, and one whenever they are over.
 async fn check_probes(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<()> {
-    let within = scene.within(PROBE_INTERVAL * (PROBES as u32 + 1)) + STALE;
+    let timing = &scene.host.timing;
+    let probes = if timing.whole_schedule { PROBES } else { PROBES_IN_SHORT };
+    // A disabled URL rests in the store, where only the sweep sees that its time has come.
+    let each = timing.real(PROBE_INTERVAL) + timing.sweep_late;
+    let within = each * (probes as u32 + 1) + scene.soon() + STALE;
     let times = until("probes are made", within, async || {
         let times = probe_times(scene, subscription, since).await?;
-        Ok((times.len() >= PROBES).then_some(times))
+        Ok((times.len() >= probes).then_some(times))
     })
     .await?;
     let shortest = i64::try_from(PROBE_INTERVAL.as_millis())?;
@@ -86,7 +92,8 @@ async fn check_probes(scene: &Scene<'_>, subscription: &Subscription, since: i64
         Ok(deliveries.iter().map(|delivery| delivery.attempts.len()).sum())
     };
     let seen = scene.receiver().count(&subscription.path);
-    until("all requests are in the log", SOON, async || Ok((shown().await? >= seen).then_some(()))).await?;
+    until("all requests are in the log", scene.soon(), async || Ok((shown().await? >= seen).then_some(())))
+        .await?;
     let counted = shown().await?;
     ensure!(scene.receiver().count(&subscription.path) >= counted, "more attempts are shown than arrived");
     Ok(())

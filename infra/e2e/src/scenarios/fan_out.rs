@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::receiver::Reply;
 use crate::scene::{Scene, Subscription};
-use crate::waiting::{SOON, until};
+use crate::waiting::until;
 
 const SUBSCRIPTIONS: usize = 1_000;
 const AT_ONCE: usize = 8;
@@ -45,7 +45,7 @@ async fn post(scene: &Scene<'_>, id: &str) -> Result<Value> {
 async fn one_event(scene: &Scene<'_>, subscriptions: &[Subscription]) -> Result<()> {
     let answer = post(scene, "event").await?;
     ensure!(answer["deliveries"] == SUBSCRIPTIONS, "unexpected: {answer}");
-    until("all arrive", SOON * 2, async || {
+    until("all arrive", scene.soon() * 2, async || {
         Ok(subscriptions.iter().all(|s| scene.receiver().count(&s.path) > 0).then_some(()))
     })
     .await?;
@@ -53,10 +53,11 @@ async fn one_event(scene: &Scene<'_>, subscriptions: &[Subscription]) -> Result<
     let ids: Vec<String> = arrivals.map(|arrival| arrival.webhook_id().to_owned()).collect();
     let different: BTreeSet<&String> = ids.iter().collect();
     ensure!(different.len() == SUBSCRIPTIONS, "{} deliveries arrived", different.len());
-    let most = if scene.host.speed > FASTEST_WITHOUT_REPEATS { SUBSCRIPTIONS * 2 } else { SUBSCRIPTIONS };
+    let most =
+        if scene.host.timing.speed > FASTEST_WITHOUT_REPEATS { SUBSCRIPTIONS * 2 } else { SUBSCRIPTIONS };
     ensure!(ids.len() <= most, "{} arrivals of {SUBSCRIPTIONS} deliveries", ids.len());
     let query = format!("event={}&state=delivered", scene.id("event"));
-    until("all are seen as delivered", SOON, async || {
+    until("all are seen as delivered", scene.soon(), async || {
         Ok((scene.deliveries(&query).await?.len() == SUBSCRIPTIONS).then_some(()))
     })
     .await

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::receiver::Reply;
 use crate::scene::Scene;
-use crate::waiting::{SOON, until};
+use crate::waiting::until;
 
 const EVENTS: usize = 5;
 /// The witness fails this often before anybody looks: 44 minutes of the schedule's time.
@@ -26,7 +26,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let witness = scene.post("witness").await?;
     for id in &ids {
         scene
-            .delivery_when("the delivery is parked", id, SOON, |d| d.is("parked") && d.attempts.is_empty())
+            .delivery_when("the delivery is parked", id, scene.soon(), |d| {
+                d.is("parked") && d.attempts.is_empty()
+            })
             .await?;
     }
     let stretch = scene.within(Duration::from_secs(3600));
@@ -41,7 +43,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     ensure!(enabled["released"] == EVENTS && enabled["expired"] == 0, "unexpected: {enabled}");
     let again = scene.steer(&frozen.url_id, "enable", "to be sure").await?;
     ensure!(again["state"] == "enabled", "unexpected: {again}");
-    until("all are delivered", SOON, async || {
+    until("all are delivered", scene.soon(), async || {
         let query = format!("url={}&state=delivered", frozen.url_id);
         Ok((scene.deliveries(&query).await?.len() == EVENTS).then_some(()))
     })

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::receiver::Reply;
 use crate::scene::Scene;
 use crate::views::items;
-use crate::waiting::SOON;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(200)).await?;
@@ -40,9 +39,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     ensure!(winners == 1, "{winners} posts of one id were taken for the first");
 
     // Order is not promised, so what must not arrive is looked for after the last of those that must.
-    scene.arrivals(&subscription.path, 4, SOON).await?;
+    scene.arrivals(&subscription.path, 4, scene.soon()).await?;
     for id in ["a", "b", "c", "e"] {
-        scene.delivery_when("it is delivered", &scene.id(id), SOON, |d| d.is("delivered")).await?;
+        scene.delivery_when("it is delivered", &scene.id(id), scene.soon(), |d| d.is("delivered")).await?;
     }
     let arrived = scene.receiver().count(&subscription.path);
     ensure!(arrived == 4, "{arrived} arrivals of four events");

@@ -4,7 +4,6 @@ use anyhow::{Result, ensure};
 
 use crate::receiver::Reply;
 use crate::scene::Scene;
-use crate::waiting::SOON;
 
 const MOST_BYTES: usize = 1_000_000;
 
@@ -29,7 +28,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let (largest, text) = request(MOST_BYTES);
     ensure!(largest.len() == MOST_BYTES, "{} bytes", largest.len());
     scene.host.post("/v1/events", largest).await?.expect(202)?;
-    let arrivals = scene.arrivals(&subscription.path, 1, SOON).await?;
+    let arrivals = scene.arrivals(&subscription.path, 1, scene.soon()).await?;
     let body = String::from_utf8(arrivals[0].body.to_vec())?;
     ensure!(body.ends_with(&format!(r#","data":"{text}"}}"#)), "{} bytes arrived, not as posted", body.len());
     super::deliver::check_signature(&arrivals[0], &subscription)?;

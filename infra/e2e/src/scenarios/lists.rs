@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::receiver::Reply;
 use crate::scene::{Scene, Subscription};
 use crate::views::text;
-use crate::waiting::{SOON, until};
+use crate::waiting::until;
 
 const SUBSCRIPTIONS: usize = 3;
 const EVENTS: usize = 5;
@@ -26,7 +26,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let first = &subscriptions[0];
     for subscription in &subscriptions {
         let query = format!("&subscription={}&state=delivered", subscription.id);
-        until("all are delivered", SOON, async || {
+        until("all are delivered", scene.soon(), async || {
             Ok((scene.list("/v1/deliveries", &query, 2).await?.len() == EVENTS).then_some(()))
         })
         .await?;

@@ -8,8 +8,6 @@ use tokio::time::Instant;
 use crate::receiver::Reply;
 use crate::scene::{Scene, Subscription};
 
-/// In real time, from the answer to the post to the arrival.
-const AT_ONCE: Duration = Duration::from_secs(2);
 const TYPE: &str = "neighbour";
 
 pub(super) struct Neighbour {
@@ -24,13 +22,14 @@ impl Neighbour {
 
     /// Posts one event and sees it arrive.
     pub(super) async fn check(&mut self, scene: &Scene<'_>) -> Result<()> {
+        let at_once = scene.host.timing.first_attempt_late;
         scene.post(TYPE).await?;
         let answered = Instant::now();
         self.posted += 1;
-        let arrivals = scene.arrivals(&self.subscription.path, self.posted, AT_ONCE).await;
+        let arrivals = scene.arrivals(&self.subscription.path, self.posted, at_once).await;
         let arrivals = arrivals.with_context(|| format!("event {} of the neighbour", self.posted))?;
         let took = arrivals[self.posted - 1].at.saturating_duration_since(answered);
-        ensure!(took < AT_ONCE, "event {} of the neighbour took {took:?}", self.posted);
+        ensure!(took < at_once, "event {} of the neighbour took {took:?}", self.posted);
         Ok(())
     }
 

@@ -5,7 +5,6 @@ use anyhow::Result;
 use super::neighbour::Neighbour;
 use crate::receiver::Reply;
 use crate::scene::Scene;
-use crate::waiting::SOON;
 
 const EVENTS: usize = 200;
 const CHECKS: usize = 20;
@@ -15,7 +14,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let hanging = scene.subscribe("hanging", Reply::Hang).await?;
     scene.post_many("hanging", EVENTS).await?;
     // From here on there are attempts that hang.
-    scene.arrivals(&hanging.path, 1, SOON).await?;
+    scene.arrivals(&hanging.path, 1, scene.soon()).await?;
     for _ in 0..CHECKS {
         neighbour.check(&scene).await?;
     }

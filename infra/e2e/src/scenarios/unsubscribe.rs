@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 
 use crate::receiver::Reply;
 use crate::scene::Scene;
-use crate::waiting::SOON;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let parked = scene.subscribe("parked", Reply::Status(200)).await?;
@@ -14,7 +13,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     scene.steer(&parked.url_id, "freeze", "to park").await?;
     let parked_id = scene.post("parked").await?;
     let waiting_id = scene.post("waiting").await?;
-    scene.delivery_when("one is parked", &parked_id, SOON, |d| d.is("parked")).await?;
+    scene.delivery_when("one is parked", &parked_id, scene.soon(), |d| d.is("parked")).await?;
     // By then it waits for minutes and hours, and not for a moment.
     let within = scene.within(Duration::from_secs(3600));
     scene
@@ -23,7 +22,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     scene.unsubscribe(&parked).await?;
     scene.unsubscribe(&waiting).await?;
     for id in [&parked_id, &waiting_id] {
-        let dead = scene.delivery_when("it is dead", id, SOON, |d| d.is("dead")).await?;
+        let dead = scene.delivery_when("it is dead", id, scene.soon(), |d| d.is("dead")).await?;
         ensure!(dead.reason.as_deref() == Some("unsubscribed"), "dead for another reason: {dead:?}");
     }
     ensure!(scene.receiver().count(&parked.path) == 0, "a frozen URL was attempted");

@@ -7,6 +7,7 @@ mod args;
 mod requeue;
 mod words;
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -33,10 +34,10 @@ pub(crate) async fn run(args: DeadLettersArgs) -> Result<()> {
 async fn list(args: List) -> Result<()> {
     let letters = open(&args.queue).await?;
     let found = letters.receive(args.limit, |_| false).await.with_context(|| trouble(&args.queue))?;
-    for letter in &found {
-        println!("{}", words::line(letter));
-    }
     letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
+    let lines: String = found.iter().map(|letter| words::line(letter) + "\n").collect();
+    // Not `println!`, which panics when the reader of a pipe has seen enough.
+    std::io::stdout().write_all(lines.as_bytes())?;
     match found.len() {
         0 => eprintln!("no dead letters (or all of them are being looked at by somebody else just now)"),
         count if count == args.limit => eprintln!("there may be more: --limit shows more than {count}"),
@@ -51,10 +52,7 @@ async fn show(args: Show) -> Result<()> {
     let found = found.with_context(|| trouble(&args.queue))?;
     letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
     match found.iter().find(|letter| letter.id == args.id) {
-        Some(letter) => {
-            print!("{}", words::everything(letter));
-            Ok(())
-        }
+        Some(letter) => Ok(std::io::stdout().write_all(words::everything(letter).as_bytes())?),
         None => bail!(not_found(&args.id, &found)),
     }
 }

@@ -54,7 +54,7 @@ mod tests {
         let chance = Chance::new(Arc::new(SeededEntropy::new(1)));
         for _ in 0..1000 {
             let version = chance.version();
-            assert!(version >= 1 << 32 && version < u64::MAX / 2);
+            assert!((1 << 32..u64::MAX / 2).contains(&version));
         }
     }
 }

@@ -17,6 +17,8 @@ use super::values::number;
 
 /// Each try in vain means that somebody else was counted, so this is how many may come in between.
 const MOST_TRIES: u32 = 500;
+/// How often too much traffic may be in the way. A count that is dropped costs less than a function that waits.
+const MOST_THROTTLED: u32 = 6;
 
 /// A batch of outcomes that is to be counted.
 struct Batch {
@@ -59,12 +61,20 @@ impl DynamoStore {
         let batch = Batch { key: UrlRecord::key(tenant, url), outcomes, now, mark: self.chance.mark() };
         let hint = self.hints.get(&batch.key);
         let mut seen = hint.map(|(url, version)| Seen { url, version, fresh: false });
+        let mut throttled = 0;
         for tries in 0..MOST_TRIES {
             let found = match self.try_to_count(&batch, seen.as_ref()).await {
                 Ok(counted) => return Ok(Some(self.remember_counted(counted))),
                 Err(Refusal::Condition(None)) => return Ok(None),
                 Err(Refusal::Condition(Some(item))) => Some(item),
-                Err(Refusal::Busy | Refusal::Throttled) => None,
+                Err(Refusal::Busy) => None,
+                Err(Refusal::Throttled) => {
+                    throttled += 1;
+                    if throttled == MOST_THROTTLED {
+                        break;
+                    }
+                    None
+                }
                 Err(Refusal::Fault(fault)) => return Err(fault),
             };
             if let Some(item) = found {

@@ -60,13 +60,14 @@ impl Request {
     /// Answers the item as it was before an update; nothing for the others, because nobody asks.
     pub(super) async fn send(self, client: &Client, table: &str) -> Result<Option<Item>, Refusal> {
         let (names, values) = self.terms.into_maps();
+        let on_failure = self.condition.is_some().then_some(ON_FAILURE);
         match self.action {
             Action::Put(item) => {
                 let request = client.put_item().table_name(table).set_item(Some(item));
                 let request = request.set_condition_expression(self.condition);
                 let request = request.set_expression_attribute_names(names);
                 let request = request.set_expression_attribute_values(values);
-                let sent = request.return_values_on_condition_check_failure(ON_FAILURE).send().await;
+                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
                 sent.map(|_| None).map_err(|e| refusal!("PutItem", PutItemError, e))
             }
             Action::Update { key, change } => {
@@ -75,7 +76,7 @@ impl Request {
                 let request = request.set_expression_attribute_names(names);
                 let request = request.set_expression_attribute_values(values);
                 let request = request.return_values(ReturnValue::AllOld);
-                let sent = request.return_values_on_condition_check_failure(ON_FAILURE).send().await;
+                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
                 sent.map(|done| done.attributes).map_err(|e| refusal!("UpdateItem", UpdateItemError, e))
             }
             Action::Delete(key) => {
@@ -83,7 +84,7 @@ impl Request {
                 let request = request.set_condition_expression(self.condition);
                 let request = request.set_expression_attribute_names(names);
                 let request = request.set_expression_attribute_values(values);
-                let sent = request.return_values_on_condition_check_failure(ON_FAILURE).send().await;
+                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
                 sent.map(|_| None).map_err(|e| refusal!("DeleteItem", DeleteItemError, e))
             }
         }
@@ -91,6 +92,7 @@ impl Request {
 
     fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, Fault> {
         let (names, values) = self.terms.into_maps();
+        let on_failure = self.condition.is_some().then_some(ON_FAILURE);
         let item = TransactWriteItem::builder();
         let built = match self.action {
             Action::Put(content) => Put::builder()
@@ -99,7 +101,7 @@ impl Request {
                 .set_condition_expression(self.condition)
                 .set_expression_attribute_names(names)
                 .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ON_FAILURE)
+                .set_return_values_on_condition_check_failure(on_failure)
                 .build()
                 .map(|put| item.put(put)),
             Action::Update { key, change } => Update::builder()
@@ -109,7 +111,7 @@ impl Request {
                 .set_condition_expression(self.condition)
                 .set_expression_attribute_names(names)
                 .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ON_FAILURE)
+                .set_return_values_on_condition_check_failure(on_failure)
                 .build()
                 .map(|update| item.update(update)),
             Action::Delete(key) => Delete::builder()
@@ -118,7 +120,7 @@ impl Request {
                 .set_condition_expression(self.condition)
                 .set_expression_attribute_names(names)
                 .set_expression_attribute_values(values)
-                .return_values_on_condition_check_failure(ON_FAILURE)
+                .set_return_values_on_condition_check_failure(on_failure)
                 .build()
                 .map(|delete| item.delete(delete)),
         };

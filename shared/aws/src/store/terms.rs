@@ -2,11 +2,14 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+type Names = HashMap<String, String>;
+type Values = HashMap<String, AttributeValue>;
+
 /// The names and values that an expression refers to. Every name is written as `#name`, because many are reserved words.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Terms {
-    names: HashMap<String, String>,
-    values: HashMap<String, AttributeValue>,
+    names: Names,
+    values: Values,
 }
 
 impl Terms {
@@ -38,9 +41,7 @@ impl Terms {
     }
 
     /// `None` where there are none: DynamoDB refuses an empty map.
-    pub(super) fn into_maps(
-        self,
-    ) -> (Option<HashMap<String, String>>, Option<HashMap<String, AttributeValue>>) {
+    pub(super) fn into_maps(self) -> (Option<Names>, Option<Values>) {
         let names = Some(self.names).filter(|names| !names.is_empty());
         (names, Some(self.values).filter(|values| !values.is_empty()))
     }

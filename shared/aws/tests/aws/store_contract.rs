@@ -1,7 +1,4 @@
 //! The contract suite on DynamoDB, as an emulator has it.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
-
-mod dynamo;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,8 +20,8 @@ struct OnDynamo {
 }
 
 fn on_dynamo() -> OnDynamo {
-    let runtime = dynamo::runtime();
-    let store = Arc::new(runtime.block_on(dynamo::Table::create()).store());
+    let runtime = crate::dynamo::runtime();
+    let store = Arc::new(runtime.block_on(crate::dynamo::Table::create()).store());
     let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_700_000_000_000)));
     let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as Arc<dyn Clock>, VISIBILITY));
     OnDynamo { runtime, clock, store, queue }

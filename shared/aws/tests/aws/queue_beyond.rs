@@ -1,22 +1,18 @@
 //! The queues beyond the contract: what fails in part, what is too large for one request, what only SQS has.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
-
-mod emulator;
-mod scripted;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::emulator::{TIMEOUTS, queues};
+use crate::scripted::{Answer, Endpoint, Request, failed, scripted, taken_but};
 use aws_sdk_sqs::types::{Message as SqsMessage, MessageSystemAttributeName};
 use bytes::Bytes;
-use emulator::{TIMEOUTS, queues};
 use holdfast_aws::connect::Timeouts;
 use holdfast_aws::queue::{QueueUrls, SqsQueue, read_message};
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, UrlId};
 use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, SendError};
 use holdfast_core::time::Timestamp;
-use scripted::{Answer, Endpoint, Request, failed, scripted, taken_but};
 use serde_json::{Value, json};
 
 const RETRY: QueueName = QueueName::Retry;

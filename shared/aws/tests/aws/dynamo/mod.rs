@@ -1,4 +1,7 @@
-//! Tables in an emulator.
+//! Tables in an emulator, and what only DynamoDB can do to a store.
+
+mod faults;
+mod trouble;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +27,7 @@ const KEYS: [(&str, &str); 4] = [
 const INDEXES: [&str; 4] = ["sweep", "by-tenant", "by-url", "by-subscription"];
 
 /// Time passes and requests go out while a test waits, also when it waits on several threads.
-pub fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
@@ -44,13 +47,13 @@ fn config() -> config::Builder {
 }
 
 /// A table of one's own.
-pub struct Table {
-    pub client: Client,
-    pub name: String,
+pub(crate) struct Table {
+    pub(crate) client: Client,
+    pub(crate) name: String,
 }
 
 impl Table {
-    pub async fn create() -> Table {
+    pub(crate) async fn create() -> Table {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let name = format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let table = Table { client: Client::from_conf(config().build()), name };
@@ -74,13 +77,12 @@ impl Table {
         }
     }
 
-    pub fn store(&self) -> DynamoStore {
+    pub(crate) fn store(&self) -> DynamoStore {
         self.store_by(self.client.clone())
     }
 
     /// A store whose requests and answers pass through this.
-    #[allow(dead_code, reason = "not every test file looks at requests")]
-    pub fn store_through(&self, interceptor: impl Intercept + 'static) -> DynamoStore {
+    pub(crate) fn store_through(&self, interceptor: impl Intercept + 'static) -> DynamoStore {
         self.store_by(Client::from_conf(config().interceptor(interceptor).build()))
     }
 

@@ -1,8 +1,4 @@
 //! What our code asks of AWS, counted where the SDK sends it. These numbers are what a deployment costs.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
-
-mod dynamo;
-mod emulator;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -74,9 +70,9 @@ impl World {
     /// With one healthy URL that wants everything, and with warm caches.
     async fn new(delivery_log: DeliveryLog) -> World {
         let counter = RequestCounter::new();
-        let store = dynamo::Table::create().await.store_through(counter.clone());
-        let (_, urls) = emulator::queues(Duration::from_secs(30)).await;
-        let sdk = connect::to_emulator(&emulator::endpoint(), emulator::TIMEOUTS).await;
+        let store = crate::dynamo::Table::create().await.store_through(counter.clone());
+        let (_, urls) = crate::emulator::queues(Duration::from_secs(30)).await;
+        let sdk = connect::to_emulator(&crate::emulator::endpoint(), crate::emulator::TIMEOUTS).await;
         let sqs = aws_sdk_sqs::config::Builder::from(&sdk).interceptor(counter.clone()).build();
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
         let queue = Arc::new(Overheard {

@@ -1,16 +1,13 @@
 //! The queue part of the contract suite on SQS, as an emulator does it.
 //!
-//! Left out is fairness, which is SQS's own doing and which the emulator does not have: `tests/queue.rs` makes sure that
+//! Left out is fairness, which is SQS's own doing and which the emulator does not have: `queue_beyond` makes sure that
 //! every message carries the group by which SQS is fair.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
-
-mod emulator;
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use emulator::queues;
+use crate::emulator::queues;
 use holdfast_aws::queue::SqsQueue;
 use holdfast_core::ports::{Clock, Inbox, Queue, Store};
 use holdfast_core::time::Timestamp;

@@ -1,0 +1,68 @@
+//! However many tickets ask for a probe, and however many functions read them at the same time, a disabled URL gets one in
+//! ten minutes.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use holdfast_aws::queue::to_text;
+use holdfast_core::messages::Message;
+
+use super::Cloud;
+use crate::receiver::Reply;
+use crate::scene::{Scene, Subscription};
+use crate::waiting::until;
+
+const EVENTS: usize = 40;
+const PROBES: usize = 4;
+const PROBE_INTERVAL: Duration = Duration::from_secs(600);
+/// There are always so many tickets in the queue, and never many more: the next scenario needs the queue too.
+const TICKETS: usize = 100;
+
+pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
+    let subscription = scene.subscribe("one", Reply::Status(500)).await?;
+    scene.steer(&subscription.url_id, "disable", "to be probed").await?;
+    scene.post_many("one", EVENTS).await?;
+    until("all are parked", scene.soon(), async || {
+        Ok((scene.url(&subscription.url_id).await?["parked"] == EVENTS).then_some(()))
+    })
+    .await?;
+    ensure!(scene.receiver().count(&subscription.path) == 0, "a disabled URL was attempted");
+    let flooded = flood(&scene, cloud, &subscription).await;
+    let checked = match flooded {
+        Ok(()) => check(&scene, &subscription).await,
+        Err(error) => Err(error),
+    };
+    scene.unsubscribe(&subscription).await?;
+    checked
+}
+
+/// Asks for probes until there have been some.
+async fn flood(scene: &Scene<'_>, cloud: &Cloud, subscription: &Subscription) -> Result<()> {
+    let ticket = Message::Probe { tenant: "default".into(), url_id: subscription.url_id.as_str().into() };
+    let (ticket, retry) = (to_text(ticket.encode()), &cloud.queues.urls.retry);
+    let within = scene.host.timing.real(PROBE_INTERVAL) * PROBES as u32 + scene.soon();
+    until("there are probes", within, async || {
+        while cloud.queues.count(retry).await? < TICKETS {
+            cloud.queues.send_copies(retry, &ticket).await?;
+        }
+        Ok((scene.receiver().count(&subscription.path) >= PROBES).then_some(()))
+    })
+    .await
+}
+
+async fn check(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
+    let query = format!("url={}", subscription.url_id);
+    let times = until("all requests are in the log", scene.soon(), async || {
+        let deliveries = scene.deliveries(&query).await?;
+        let mut times: Vec<i64> = deliveries.iter().flat_map(|d| &d.attempts).map(|a| a.at_ms).collect();
+        times.sort_unstable();
+        Ok((times.len() >= scene.receiver().count(&subscription.path)).then_some(times))
+    })
+    .await?;
+    let shortest = i64::try_from(PROBE_INTERVAL.as_millis())?;
+    for pair in times.windows(2) {
+        let gap = pair[1] - pair[0];
+        ensure!(gap >= shortest, "a probe after {gap} ms, before its 10 minutes were over: {times:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! A function that is configured wrongly does not start, and names all faults at once. Among them: a schedule that runs faster
+//! than real time anywhere but on an emulator.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+
+use super::Cloud;
+use crate::scene::Scene;
+
+const WITHIN: Duration = Duration::from_secs(20);
+
+pub(super) async fn run(_: Scene<'_>, cloud: &Cloud) -> Result<()> {
+    let urls = &cloud.queues.urls;
+    let sound = [
+        // Nobody listens there: should the function start after all, it cannot go far.
+        ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
+        ("AWS_REGION", "us-east-1"),
+        ("AWS_ACCESS_KEY_ID", "test"),
+        ("AWS_SECRET_ACCESS_KEY", "test"),
+        ("HOLDFAST_STACK", "holdfast"),
+        ("HOLDFAST_TRIGGER", "first"),
+        ("HOLDFAST_TABLE", "table"),
+        ("HOLDFAST_FIRST_QUEUE_URL", &urls.first),
+        ("HOLDFAST_RETRY_QUEUE_URL", &urls.retry),
+        ("HOLDFAST_DEAD_LETTER_QUEUE_URL", &urls.dead_letters),
+        ("HOLDFAST_HTTP_TIMEOUT_MS", "5000"),
+        ("HOLDFAST_FUNCTION_TIMEOUT_S", "30"),
+        ("HOLDFAST_VISIBILITY_S", "180"),
+        ("HOLDFAST_KEEP_DAYS", "14"),
+        ("HOLDFAST_DELIVERY_LOG", "all"),
+        ("HOLDFAST_HTTP_TARGETS", "refuse"),
+        ("HOLDFAST_TIME_SCALE", "120"),
+        ("HOLDFAST_LOG_LEVEL", "info"),
+    ];
+    let without_end_point: [(&str, &str); 0] = [];
+    refuses(cloud, &sound, &without_end_point, &["HOLDFAST_TIME_SCALE"]).await?;
+    let elsewhere =
+        [("AWS_ENDPOINT_URL", "https://sqs.us-east-1.amazonaws.com"), ("HOLDFAST_KEEP_DAYS", "ten")];
+    refuses(cloud, &sound, &elsewhere, &["HOLDFAST_TIME_SCALE", "HOLDFAST_KEEP_DAYS"]).await
+}
+
+async fn refuses(cloud: &Cloud, sound: &[(&str, &str)], more: &[(&str, &str)], named: &[&str]) -> Result<()> {
+    let mut command = Command::new(&cloud.function);
+    command.env_clear().envs(sound.iter().copied()).envs(more.iter().copied());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(WITHIN, command.output()).await;
+    let output = ended.context("the function runs")?.context("the function cannot be run")?;
+    let said =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(!output.status.success(), "the function ended well; it says: {said}");
+    for name in named {
+        ensure!(said.contains(name), "{name} is not named; it says: {said}");
+    }
+    for (name, _) in sound.iter().filter(|(name, _)| name.starts_with("HOLDFAST_") && !named.contains(name)) {
+        ensure!(!said.contains(name), "{name} is named, and nothing is wrong with it; it says: {said}");
+    }
+    Ok(())
+}

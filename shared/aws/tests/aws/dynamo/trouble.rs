@@ -1,0 +1,295 @@
+//! Lost answers, work left undone, transactions in the way, indexes that lag behind.
+
+use std::sync::Arc;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use bytes::Bytes;
+use holdfast_aws::{DynamoStore, RequestCounter};
+use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
+use holdfast_core::ports::{BodyKey, Entropy, Expect, IndexQuery, Order, Store, Write, WriteError};
+use holdfast_core::records::{
+    DeliveryRecord, Key, ListIndex, NewDelivery, Now, Record, TenantVersion, UrlRecord,
+};
+use holdfast_core::rules::health::{Manual, Outcome, UrlState};
+use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Timestamp;
+use holdfast_sim::SeededEntropy;
+
+use super::Table;
+use super::faults::{Fault, Faulty};
+
+const NOW: Now = Now { schedule: Timestamp::ZERO, real: Timestamp::ZERO };
+const TRANSACTION_IN_THE_WAY: Fault = Fault::Refused(
+    r#"{"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+        "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}]}"#,
+);
+const WRITE_IN_THE_WAY: Fault = Fault::Refused(
+    r#"{"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "ongoing"}"#,
+);
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + secs * 1000)
+}
+
+fn tenant_version(name: &str, version: u64) -> Record {
+    Record::TenantVersion(TenantVersion { tenant: name.into(), version, subscriptions: 1 })
+}
+
+fn url() -> UrlRecord {
+    UrlRecord::new("t".into(), UrlId::of("https://example.com"), "https://example.com".into(), at(0))
+}
+
+fn outcomes(count: usize, success: bool, generation: u64) -> Vec<Outcome> {
+    vec![Outcome { success, started_at: at(1), ended_at: at(2), generation }; count]
+}
+
+async fn count(store: &DynamoStore, outcomes: Vec<Outcome>) -> (UrlRecord, UrlRecord) {
+    store.count_outcomes(&url().tenant, &url().id, outcomes, NOW).await.unwrap().unwrap()
+}
+
+async fn find(store: &DynamoStore, key: &Key) -> Option<(Record, u64)> {
+    let found = store.get(std::slice::from_ref(key)).await.unwrap().remove(0);
+    found.map(|found| (found.record, found.version))
+}
+
+async fn put(store: &DynamoStore, record: Record, expect: Expect) -> Result<(), WriteError> {
+    store.write(vec![Write::put(record, expect)]).await
+}
+
+fn is_conflict(written: Result<(), WriteError>) -> bool {
+    matches!(written, Err(WriteError::Conflict(_)))
+}
+
+#[tokio::test]
+async fn a_put_whose_answer_was_lost_is_no_conflict() {
+    let table = Table::create().await;
+    let other = table.store();
+    let looked = Record::Url(UrlRecord { looks: 1, ..url() });
+    for (operation, record, expect) in [
+        ("PutItem", tenant_version("a", 1), Expect::Absent),
+        ("PutItem", tenant_version("a", 2), Expect::Version(1)),
+        ("PutItem", Record::Url(url()), Expect::Absent),
+        ("UpdateItem", looked, Expect::Version(1)),
+    ] {
+        let faulty = Faulty::new(operation, Fault::AnswerLost, 1);
+        put(&table.store_through(faulty.clone()), record.clone(), expect).await.unwrap();
+        assert_eq!(faulty.sent(), 2);
+        let version = if expect == Expect::Absent { 1 } else { 2 };
+        assert_eq!(find(&other, &record.key()).await, Some((record.clone(), version)));
+        // Somebody else who wants to write the very same is somebody else, also if that answer is lost.
+        let faulty = Faulty::new(operation, Fault::AnswerLost, 1);
+        assert!(is_conflict(put(&table.store_through(faulty), record, expect).await));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_whose_answer_was_lost_is_counted_once() {
+    let table = Table::create().await;
+    put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    let faulty = Faulty::new("UpdateItem", Fault::AnswerLost, 1);
+    let (_, after) = count(&table.store_through(faulty.clone()), outcomes(60, false, 0)).await;
+    assert_eq!((faulty.sent(), after.health.window_attempts), (2, 60));
+    // Over the threshold, which is a transaction.
+    let faulty = Faulty::new("TransactWriteItems", Fault::AnswerLost, 1);
+    let (before, after) = count(&table.store_through(faulty.clone()), outcomes(60, false, 0)).await;
+    assert_eq!((faulty.sent(), before.health.window_attempts), (2, 60));
+    assert_eq!((after.health.state, after.health.window_attempts), (UrlState::Disabled, 101));
+    // A failed probe changes no state, so it is a single put.
+    let faulty = Faulty::new("PutItem", Fault::AnswerLost, 1);
+    let (before, after) = count(&table.store_through(faulty.clone()), outcomes(1, false, 1)).await;
+    assert_eq!((faulty.sent(), before.health.window_attempts, after.health.window_attempts), (2, 101, 102));
+    let key = Record::Url(url()).key();
+    assert_eq!(find(&table.store(), &key).await.unwrap().0, Record::Url(after));
+}
+
+#[tokio::test]
+async fn what_is_left_undone_is_asked_for_again() {
+    let table = Table::create().await;
+    let records: Vec<Record> = (0..3).map(|n| tenant_version(&format!("t{n}"), n)).collect();
+    let keys: Vec<Key> = records.iter().map(Record::key).collect();
+    let faulty = Faulty::new("BatchWriteItem", Fault::LeftUndone, 2);
+    assert!(table.store_through(faulty.clone()).put_each(records.clone()).await.unwrap().is_empty());
+    assert_eq!(faulty.sent(), 3);
+    let faulty = Faulty::new("BatchGetItem", Fault::LeftUndone, 2);
+    let found = table.store_through(faulty.clone()).get(&keys).await.unwrap();
+    assert_eq!(faulty.sent(), 3);
+    let found: Vec<Record> = found.into_iter().map(|found| found.unwrap().record).collect();
+    assert_eq!(found, records);
+}
+
+#[tokio::test]
+async fn what_is_left_undone_for_ever_is_said_so() {
+    let table = Table::create().await;
+    let store = table.store_through(Faulty::always("BatchWriteItem", Fault::LeftUndone));
+    let records = vec![tenant_version("a", 1), tenant_version("b", 2)];
+    let mut left = store.put_each(records.clone()).await.unwrap();
+    left.sort_by_key(Record::key);
+    assert_eq!(left, records);
+    let body = BodyKey { tenant: "t".into(), event_key: "e".into() };
+    assert!(store.put_bodies(vec![(body, Bytes::from_static(b"it"))], at(1)).await.is_err());
+    let store = table.store_through(Faulty::always("BatchGetItem", Fault::LeftUndone));
+    let error = store.get(&[records[0].key(), records[1].key()]).await.unwrap_err();
+    assert!(error.to_string().contains("BatchGetItem left 2 items undone"));
+}
+
+#[tokio::test]
+async fn a_transaction_in_the_way_is_waited_for_and_then_a_conflict() {
+    let table = Table::create().await;
+    let two = || ["a", "b"].map(|name| Write::put(tenant_version(name, 1), Expect::Absent)).to_vec();
+    let always = Faulty::always("TransactWriteItems", TRANSACTION_IN_THE_WAY);
+    match table.store_through(always.clone()).write(two()).await {
+        Err(WriteError::Conflict(key)) => assert_eq!(key, tenant_version("b", 1).key()),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(always.sent(), 6);
+    let twice = Faulty::new("TransactWriteItems", TRANSACTION_IN_THE_WAY, 2);
+    table.store_through(twice.clone()).write(two()).await.unwrap();
+    assert_eq!(twice.sent(), 3);
+    let twice = Faulty::new("PutItem", WRITE_IN_THE_WAY, 2);
+    put(&table.store_through(twice.clone()), tenant_version("c", 1), Expect::Any).await.unwrap();
+    assert_eq!(twice.sent(), 3);
+    put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    let twice = Faulty::new("UpdateItem", WRITE_IN_THE_WAY, 2);
+    let (_, after) = count(&table.store_through(twice.clone()), outcomes(1, false, 0)).await;
+    assert_eq!((twice.sent(), after.health.window_attempts), (3, 1));
+}
+
+#[tokio::test]
+async fn counting_is_one_request_and_keeps_nobody_from_writing() {
+    let table = Table::create().await;
+    let counter = RequestCounter::new();
+    let store = table.store_through(counter.clone());
+    put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    for success in [false, true] {
+        count(&store, outcomes(20, success, 0)).await;
+    }
+    assert_eq!(counter.take(), [("DynamoDB.UpdateItem".to_owned(), 2)].into());
+    let (record, version) = find(&store, &Record::Url(url()).key()).await.unwrap();
+    assert_eq!(version, 1);
+    let Record::Url(mut frozen) = record else { panic!("not a URL") };
+    frozen.steer(Manual::Freeze, "why", "me", NOW).unwrap();
+    count(&table.store(), outcomes(1, true, 0)).await;
+    counter.take();
+    put(&store, Record::Url(frozen), Expect::Version(version)).await.unwrap();
+    assert_eq!(counter.take(), [("DynamoDB.PutItem".to_owned(), 1)].into());
+    // A store that knows nothing of it finds out, in a transaction too.
+    let (Record::Url(mut enabled), version) = find(&table.store(), &Record::Url(url()).key()).await.unwrap()
+    else {
+        panic!("not a URL")
+    };
+    let history = enabled.steer(Manual::Enable, "why", "me", NOW).unwrap().unwrap();
+    let writes = vec![
+        Write::put(Record::Url(enabled.clone()), Expect::Version(version)),
+        Write::put(Record::History(history), Expect::Absent),
+    ];
+    let fresh = RequestCounter::new();
+    table.store_through(fresh.clone()).write(writes).await.unwrap();
+    assert_eq!(fresh.take(), [("DynamoDB.TransactWriteItems".to_owned(), 2)].into());
+    assert_eq!(find(&store, &Record::Url(url()).key()).await, Some((Record::Url(enabled), version + 1)));
+}
+
+fn delivery(event: i64) -> Record {
+    let key = DeliveryKey {
+        tenant: "t".into(),
+        event_key: EventKey::of(&format!("evt_{event}"), at(event)),
+        subscription_id: SubscriptionId::new([1; 16]),
+    };
+    let new = NewDelivery {
+        key,
+        event_id: format!("evt_{event}"),
+        event_type: "t".into(),
+        accepted_at: at(event),
+        url_id: url().id,
+        url: url().url,
+    };
+    Record::Delivery(DeliveryRecord::new(new, &Schedule::default()))
+}
+
+/// An index entry that lags behind: its record says something else by now.
+async fn set_aside(table: &Table, record: &Record, attribute: &str, value: AttributeValue) {
+    let key = record.key();
+    let request = table.client.update_item().table_name(&table.name);
+    let request = request.key("pk", AttributeValue::S(key.partition)).key("sk", AttributeValue::S(key.sort));
+    let request = request.update_expression("SET #a = :a").expression_attribute_names("#a", attribute);
+    request.expression_attribute_values(":a", value).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_index_that_lags_behind_neither_shows_what_is_gone_nor_ends_a_page() {
+    let table = Table::create().await;
+    let store = table.store();
+    let records: Vec<Record> = (0..40).map(delivery).collect();
+    store.put_each(records.clone()).await.unwrap();
+    for (n, record) in records.iter().enumerate().filter(|(n, _)| n % 4 != 3) {
+        let listed = AttributeValue::S(format!("{}#elsewhere", at(n as i64).sort_key()));
+        set_aside(&table, record, "listed", listed).await;
+    }
+    let query = IndexQuery {
+        index: ListIndex::ByTenant,
+        partition: DeliveryRecord::tenant_list(&"t".into()),
+        from: None,
+        to: None,
+        after: None,
+        order: Order::Ascending,
+        limit: 4,
+    };
+    let page = store.query_index(query.clone()).await.unwrap();
+    let keys = |items: Vec<holdfast_core::ports::Versioned>| -> Vec<Key> {
+        items.into_iter().map(|item| item.record.key()).collect()
+    };
+    assert_eq!(keys(page.items), [3, 7, 11, 15].map(|n| delivery(n).key()));
+    let rest = store.query_index(IndexQuery { after: page.next, limit: 6, ..query }).await.unwrap();
+    assert_eq!(keys(rest.items), [19, 23, 27, 31, 35, 39].map(|n| delivery(n).key()));
+    assert_eq!(rest.next, None);
+}
+
+#[tokio::test]
+async fn what_is_no_longer_overdue_does_not_hide_what_is() {
+    let table = Table::create().await;
+    let store = table.store();
+    let shard = delivery(0).key().sweep_shard();
+    let records: Vec<Record> = (0..400).map(delivery).filter(|r| r.key().sweep_shard() == shard).collect();
+    store.put_each(records.clone()).await.unwrap();
+    let (stale, last) = records.split_at(records.len() - 2);
+    let until = last[1].index_entries().look_at.unwrap();
+    for record in stale {
+        let mut moved = record.clone();
+        let Record::Delivery(delivery) = &mut moved else { panic!("not a delivery") };
+        delivery.look_at = Some(until + std::time::Duration::from_secs(1));
+        store.put_each(vec![moved.clone()]).await.unwrap();
+        set_aside(&table, &moved, "look_at", AttributeValue::N("5".to_owned())).await;
+    }
+    let found = store.overdue(shard, until, 2).await.unwrap();
+    let found: Vec<Key> = found.into_iter().map(|found| found.record.key()).collect();
+    assert_eq!(found, [last[0].key(), last[1].key()]);
+}
+
+/// The `ttl` of every part of the body `key`.
+async fn ttls(table: &Table, key: &BodyKey) -> Vec<String> {
+    let pk = AttributeValue::S(format!("body#{}#{}", key.tenant, key.event_key));
+    let request = table.client.query().table_name(&table.name).key_condition_expression("pk = :pk");
+    let found = request.expression_attribute_values(":pk", pk).send().await.unwrap();
+    found.items().iter().map(|item| item["ttl"].as_n().unwrap().clone()).collect()
+}
+
+#[tokio::test]
+async fn all_parts_of_a_body_are_kept_and_never_for_less_time() {
+    let table = Table::create().await;
+    let store = table.store();
+    let key = BodyKey { tenant: "t".into(), event_key: "e".into() };
+    let mut noise = vec![0; 1_000_000];
+    SeededEntropy::new(1).fill(&mut noise);
+    store.put_bodies(vec![(key.clone(), noise.into())], at(10)).await.unwrap();
+    for (keep_until, kept_until) in [(at(5), at(10)), (at(50), at(50)), (at(20), at(50))] {
+        assert!(store.keep_body(&key, keep_until).await.unwrap());
+        assert_eq!(ttls(&table, &key).await, vec![kept_until.as_secs().to_string(); 3]);
+    }
+}
+
+#[tokio::test]
+async fn an_error_says_what_happened() {
+    let table = Table::create().await;
+    let store = DynamoStore::new(table.client.clone(), "no-such-table", Arc::new(SeededEntropy::new(1)));
+    let error = store.get(&[tenant_version("a", 1).key()]).await.unwrap_err().to_string();
+    assert!(error.contains("GetItem failed") && error.contains("ResourceNotFoundException"), "{error}");
+}

@@ -1,0 +1,10 @@
+//! Everything that needs AWS, on an emulator. One binary, because each would have to be linked with the whole SDK.
+#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
+
+mod dynamo;
+mod emulator;
+mod queue_beyond;
+mod queue_contract;
+mod requests;
+mod scripted;
+mod store_contract;
