@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::sync::Arc;
 
 use holdfast_aws::batch::{self, Leftovers};
@@ -11,7 +12,7 @@ use holdfast_aws::{Deadline, metrics};
 use holdfast_core::ports::QueueName;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::Engine;
-use lambda_runtime::{Context, Error, LambdaEvent};
+use lambda_runtime::{Context, Diagnostic, LambdaEvent};
 use serde_json::value::RawValue;
 
 use crate::sqs_event::{self, BatchReply};
@@ -29,7 +30,7 @@ impl Handler {
     pub(crate) async fn handle(
         &self,
         event: LambdaEvent<Box<RawValue>>,
-    ) -> Result<Option<BatchReply>, Error> {
+    ) -> Result<Option<BatchReply>, Diagnostic> {
         let deadline = self.deadline(&event.context);
         match self.trigger {
             Trigger::Queue(queue) => self.deliver(queue, event.payload.get(), deadline).await.map(Some),
@@ -37,8 +38,13 @@ impl Handler {
         }
     }
 
-    async fn deliver(&self, queue: QueueName, event: &str, deadline: Deadline) -> Result<BatchReply, Error> {
-        let items = sqs_event::items(event)?;
+    async fn deliver(
+        &self,
+        queue: QueueName,
+        event: &str,
+        deadline: Deadline,
+    ) -> Result<BatchReply, Diagnostic> {
+        let items = sqs_event::items(event).map_err(|error| failed("NotABatch", &error))?;
         let settled = batch::handle(&self.engine, &*self.leftovers, queue, items, deadline).await;
         let tally = self.engine.take_tally();
         self.publish(&metrics::of_batch(tally, settled.given_back.len(), settled.dead_letters));
@@ -46,8 +52,9 @@ impl Handler {
     }
 
     /// Whatever the event says: it only says that it is time.
-    async fn sweep(&self, deadline: Deadline) -> Result<(), Error> {
-        let report = holdfast_aws::sweep(&self.engine, deadline).await?;
+    async fn sweep(&self, deadline: Deadline) -> Result<(), Diagnostic> {
+        let swept = holdfast_aws::sweep(&self.engine, deadline).await;
+        let report = swept.map_err(|error| failed("SweepFailed", &error))?;
         let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
         tracing::info!(looked_at = report.looked_at, oldest_overdue_ms, more = report.more, "swept");
         self.publish(&metrics::of_sweep(report, self.engine.take_tally()));
@@ -62,4 +69,9 @@ impl Handler {
         let ends = Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX));
         Deadline::of(self.engine.clock().now_real(), ends)
     }
+}
+
+/// What Lambda logs, and tells whoever invoked the function.
+fn failed(error_type: &str, error: &dyn Error) -> Diagnostic {
+    Diagnostic { error_type: error_type.to_owned(), error_message: holdfast_aws::chain(error) }
 }

@@ -5,7 +5,7 @@ use holdfast_core::ports::Receipt;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, thiserror::Error)]
-#[error("not an event of SQS: {0}")]
+#[error("not an event of SQS")]
 pub(crate) struct NotABatch(#[from] serde_json::Error);
 
 #[derive(Deserialize)]

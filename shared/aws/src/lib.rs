@@ -2,6 +2,7 @@
 //! and metrics.
 
 pub mod batch;
+mod chain;
 mod clock;
 pub mod config;
 pub mod connect;
@@ -19,6 +20,7 @@ mod store;
 mod sweeping;
 mod wiring;
 
+pub use chain::chain;
 pub use clock::MachineClock;
 pub use counting::RequestCounter;
 pub use deadline::Deadline;

@@ -78,7 +78,7 @@ impl World {
         let payload = serde_json::from_str(event).unwrap();
         let event = LambdaEvent { payload, context: Context::default() };
         let reply = handle(self.router.clone(), event).await;
-        reply.map(|reply| serde_json::to_value(reply).unwrap()).map_err(|error| error.to_string())
+        reply.map(|reply| serde_json::to_value(reply).unwrap()).map_err(|error| error.error_message)
     }
 
     /// The body that will be delivered.

@@ -1,5 +1,8 @@
+use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
+
+use crate::chain::chain;
 
 /// Why a function does not start: one sentence per fault, never a secret among them.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,16 +15,10 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// The whole chain of an error in one sentence.
+    /// What could not be done, and why.
     #[must_use]
-    pub fn of(what: &str, error: &dyn std::error::Error) -> Faults {
-        let mut sentence = format!("{what}: {error}");
-        let mut source = error.source();
-        while let Some(error) = source {
-            sentence.push_str(&format!(": {error}"));
-            source = error.source();
-        }
-        Faults(vec![sentence])
+    pub fn of(what: &str, error: &dyn Error) -> Faults {
+        Faults(vec![format!("{what}: {}", chain(error))])
     }
 
     /// Tells the operator, one line each, and how the process should end.

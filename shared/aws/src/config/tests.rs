@@ -128,10 +128,3 @@ fn all_faults_are_reported_together() {
     ]);
     assert_eq!(mixed.len(), 6, "{mixed:?}");
 }
-
-#[test]
-fn a_chain_of_errors_is_one_sentence() {
-    let error = std::io::Error::other("connection refused");
-    let Faults(faults) = Faults::of("the key cannot be read", &error);
-    assert_eq!(faults, ["the key cannot be read: connection refused"]);
-}

@@ -11,7 +11,7 @@ use super::path::{encoded, encoded_query};
 /// The event is not what API Gateway sends: whoever invoked the function must be told, not a client.
 #[derive(Debug, thiserror::Error)]
 pub enum NotARequest {
-    #[error("not an event of an HTTP API with payload format 2.0: {0}")]
+    #[error("not an event of an HTTP API with payload format 2.0")]
     Event(#[source] serde_json::Error),
     #[error("the event's method cannot be read")]
     Method(#[source] http::Error),

@@ -5,7 +5,8 @@ use holdfast_aws::config::Trigger;
 use holdfast_core::ports::QueueName;
 use serde_json::Value;
 
-use super::world::{World, failures};
+use super::world::{SentAgain, World, failures};
+use crate::handler::Handler;
 
 const FIRST: &str = include_str!("../../../events/first.json");
 const RETRY: &str = include_str!("../../../events/retry.json");
@@ -58,10 +59,8 @@ async fn a_retry_is_attempted_when_it_is_due() {
     world.invoke(FIRST).await.unwrap();
     world.answer_with(200);
     world.clock.advance(Duration::from_secs(85));
-    let retries = World {
-        handler: super::super::Handler { trigger: Trigger::Queue(QueueName::Retry), ..world.handler },
-        ..world
-    };
+    let handler = Handler { trigger: Trigger::Queue(QueueName::Retry), ..world.handler };
+    let retries = World { handler, ..world };
     assert_eq!(retries.invoke(RETRY).await, Ok(failures(&[])));
     assert_eq!(retries.receiver.bodies.lock().unwrap().len(), 3);
 }
@@ -77,9 +76,13 @@ async fn what_cannot_be_read_becomes_a_dead_letter_and_what_is_newer_is_sent_aga
     assert_eq!(dead_letters.len(), 1);
     assert_eq!((dead_letters[0].0, dead_letters[0].1.as_str()), (QueueName::First, POISON));
     assert!(!dead_letters[0].2.is_empty(), "a person is told why");
-    let newer = r#"{"v":99,"kind":"unheard_of"}"#.to_owned();
-    let group = Some("url_of_somebody".to_owned());
-    assert_eq!(*world.leftovers.sent_again.lock().unwrap(), [(QueueName::First, newer, group, 900)]);
+    let again = SentAgain {
+        queue: QueueName::First,
+        text: r#"{"v":99,"kind":"unheard_of"}"#.to_owned(),
+        group: Some("url_of_somebody".to_owned()),
+        delay_s: 900,
+    };
+    assert_eq!(*world.leftovers.sent_again.lock().unwrap(), [again]);
 }
 
 #[tokio::test]

@@ -52,9 +52,6 @@ impl Sender for Receiver {
     }
 }
 
-/// Queue, text, group, delay in seconds.
-type SentAgain = (QueueName, String, Option<String>, u16);
-
 /// Remembers what it was told to do with messages, and can be made to fail or to hang.
 #[derive(Default)]
 pub(super) struct Told {
@@ -63,6 +60,14 @@ pub(super) struct Told {
     pub(super) postponed: Mutex<Vec<(QueueName, String, u64)>>,
     pub(super) dead_letters: Mutex<Vec<(QueueName, String, String)>>,
     pub(super) sent_again: Mutex<Vec<SentAgain>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SentAgain {
+    pub(super) queue: QueueName,
+    pub(super) text: String,
+    pub(super) group: Option<String>,
+    pub(super) delay_s: u16,
 }
 
 impl Told {
@@ -93,7 +98,8 @@ impl Leftovers for Told {
 
     async fn send_again(&self, queue: QueueName, item: &Item, delay: Delay) -> Result<(), QueueError> {
         self.answer().await?;
-        let again = (queue, item.text.clone(), item.group.clone(), delay.as_secs());
+        let (text, group) = (item.text.clone(), item.group.clone());
+        let again = SentAgain { queue, text, group, delay_s: delay.as_secs() };
         self.sent_again.lock().unwrap().push(again);
         Ok(())
     }
@@ -149,7 +155,7 @@ impl World {
         context.deadline = u64::try_from(ends.as_millis()).unwrap();
         let payload = serde_json::from_str(event).unwrap();
         let reply = self.handler.handle(LambdaEvent { payload, context }).await;
-        reply.map(|reply| serde_json::to_value(reply).unwrap()).map_err(|error| error.to_string())
+        reply.map(|reply| serde_json::to_value(reply).unwrap()).map_err(|error| error.error_message)
     }
 
     pub(super) async fn invoke(&self, event: &str) -> Result<Value, String> {
