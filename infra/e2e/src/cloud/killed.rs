@@ -47,15 +47,17 @@ async fn kill_along(
     path: &str,
     (so_far, expected): (usize, usize),
 ) -> Result<()> {
+    let mut last_kill = so_far;
     for kill in 1..=KILLS {
-        // A batch after the last kill, so that each of them meets attempts that are under way.
-        let arrived = so_far + kill * expected / (2 * KILLS);
+        // Something has arrived since the last kill, so that this one too meets attempts that are under way.
+        let arrived = (so_far + kill * expected / (2 * KILLS)).max(last_kill + 1);
         scene.arrivals(path, arrived, WITHIN).await.with_context(|| format!("before kill {kill}"))?;
         // Those that were killed before take a moment to be there again.
         until("a process is there to be killed", WITHIN, async || {
             Ok((cloud.kill_functions(trigger)? > 0).then_some(()))
         })
         .await?;
+        last_kill = scene.receiver().count(path);
     }
     Ok(())
 }
