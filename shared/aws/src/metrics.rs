@@ -42,6 +42,9 @@ pub fn of_sweep(report: SweepReport, tally: Tally) -> Vec<Metric> {
         Metric { name: "OldestOverdueSeconds", unit: Unit::Seconds, value: oldest_s },
         count("LookedAt", report.looked_at as u64),
     ];
+    if report.failed > 0 {
+        metrics.push(count("LooksFailed", report.failed as u64));
+    }
     metrics.extend(of_batch(tally, 0, 0));
     metrics
 }
@@ -127,11 +130,18 @@ mod tests {
 
     #[test]
     fn a_sweep_tells_how_late_it_was_and_which_tickets_it_could_not_send() {
-        let report =
-            SweepReport { looked_at: 12, oldest_overdue: Duration::from_millis(61_900), more: false };
+        let report = SweepReport {
+            looked_at: 12,
+            oldest_overdue: Duration::from_millis(61_900),
+            more: false,
+            failed: 2,
+        };
         let told = read(&of_sweep(report, Tally { tickets_not_sent: 3, ..Tally::default() }));
         assert_eq!(told["OldestOverdueSeconds"], 61);
         assert_eq!(told["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
-        assert_eq!((&told["LookedAt"], &told["TicketsNotSent"]), (&json!(12), &json!(3)));
+        assert_eq!(
+            (&told["LookedAt"], &told["LooksFailed"], &told["TicketsNotSent"]),
+            (&json!(12), &json!(2), &json!(3))
+        );
     }
 }

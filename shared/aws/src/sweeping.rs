@@ -27,6 +27,7 @@ pub async fn sweep(engine: &Engine, deadline: Deadline) -> Result<SweepReport, S
             looked_at: before.looked_at + report.looked_at,
             oldest_overdue: before.oldest_overdue.max(report.oldest_overdue),
             more: report.more,
+            failed: before.failed + report.failed,
         });
         if !report.more {
             break;

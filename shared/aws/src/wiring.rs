@@ -66,7 +66,8 @@ impl Cloud {
     #[must_use]
     pub fn engine(&self, sender: Arc<dyn Sender>) -> Engine {
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
-        let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy));
+        let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy))
+            .with_patience(self.config.settings.time_to_conclude());
         let ports = Ports {
             store: Arc::new(store),
             queue: self.queue(),

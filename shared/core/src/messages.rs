@@ -89,7 +89,15 @@ impl Message {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Message, Undecodable> {
-        let poison = |e: serde_json::Error| Undecodable::Poison(e.to_string());
+        // Not the error's own words: they quote what it stumbled over, which may be somebody's payload.
+        let poison = |e: serde_json::Error| {
+            Undecodable::Poison(format!(
+                "{:?} error at line {} column {}",
+                e.classify(),
+                e.line(),
+                e.column()
+            ))
+        };
         let (head, body) = match bytes.iter().position(|b| *b == b'\n') {
             Some(end) => (&bytes[..end], Some(&bytes[end + 1..])),
             None => (bytes, None),
@@ -145,6 +153,8 @@ mod tests {
     fn a_newer_message_is_not_poison() {
         assert_eq!(Message::decode(br#"{"v":99,"kind":"unheard_of"}"#), Err(Undecodable::Newer(99)));
         assert!(matches!(Message::decode(b"{"), Err(Undecodable::Poison(_))));
+        let Err(why) = Message::decode(br#"{"v":"a secret"}"#) else { panic!("decoded") };
+        assert!(!why.to_string().contains("secret"), "{why}");
         assert!(matches!(Message::decode(br#"{"v":1,"kind":"unheard_of"}"#), Err(Undecodable::Poison(_))));
     }
 }

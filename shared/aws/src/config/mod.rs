@@ -159,10 +159,10 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
 /// An attempt that could not end in time is not begun: without room for one, nothing would ever be attempted.
 fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
     let Settings { http_timeout, function_timeout, .. } = settings;
-    let most = *function_timeout - to_settle(*function_timeout);
+    let most = *function_timeout - to_settle(*function_timeout) - settings.time_to_conclude();
     if *http_timeout >= most {
         reader.fault(format!(
-            "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to settle messages",
+            "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to write down what came of it",
             http_timeout.as_millis(),
             most.as_millis(),
             function_timeout.as_secs(),

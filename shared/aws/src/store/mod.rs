@@ -59,6 +59,7 @@ mod values;
 mod writes;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use aws_sdk_dynamodb::Client;
@@ -80,12 +81,23 @@ pub struct DynamoStore {
     table: String,
     chance: Chance,
     hints: Hints,
+    patience: Duration,
 }
+
+/// A URL whose counters many change at once, at the edge of a threshold, keeps one trying.
+const USUAL_PATIENCE: Duration = Duration::from_secs(60);
 
 impl DynamoStore {
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>, entropy: Arc<dyn Entropy>) -> DynamoStore {
-        DynamoStore { client, table: table.into(), chance: Chance::new(entropy), hints: Hints::default() }
+        let (chance, hints) = (Chance::new(entropy), Hints::default());
+        DynamoStore { client, table: table.into(), chance, hints, patience: USUAL_PATIENCE }
+    }
+
+    /// How long to try to count outcomes before they are given up: counting must not take the time of what is more important.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> DynamoStore {
+        DynamoStore { patience, ..self }
     }
 }
 
@@ -122,7 +134,9 @@ impl Store for DynamoStore {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
-        Ok(self.count(tenant, url, outcomes, now).await?)
+        let counted = tokio::time::timeout(self.patience, self.count(tenant, url, outcomes, now));
+        let late = |_| StoreError(format!("outcomes could not be counted on {url} in {:?}", self.patience));
+        Ok(counted.await.map_err(late)??)
     }
 
     async fn put_bodies(

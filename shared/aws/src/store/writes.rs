@@ -226,8 +226,8 @@ impl DynamoStore {
                     return Err(WriteError::Conflict(key));
                 }
                 Refusal::Busy | Refusal::Throttled if tries + 1 < MOST_TRIES => next = Next::AfterAPause,
-                Refusal::Busy => return Err(WriteError::Conflict(key)),
-                Refusal::Throttled => return Err(failed(Fault::Busy(key))),
+                // Not a conflict: nobody knows whether what was expected holds.
+                Refusal::Busy | Refusal::Throttled => return Err(failed(Fault::Busy(key))),
                 Refusal::Fault(fault) => return Err(failed(fault)),
             }
         }

@@ -28,9 +28,8 @@ impl Engine {
         around: &Surroundings,
         until_real: Timestamp,
     ) -> Vec<Result<(), Unavailable>> {
-        let fresh = around.is_fresh(self.ports.clock.now_real());
         let attempted =
-            join_all(ready.into_iter().map(|one| self.attempt_freshly(one, fresh, until_real))).await;
+            join_all(ready.into_iter().map(|one| self.attempt_freshly(one, around, until_real))).await;
         self.conclude_all(attempted).await
     }
 
@@ -54,9 +53,11 @@ impl Engine {
     async fn attempt_freshly(
         &self,
         mut ready: Ready,
-        mut fresh: bool,
+        around: &Surroundings,
         until_real: Timestamp,
     ) -> Result<Attempted, Unavailable> {
+        // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
+        let mut fresh = around.is_fresh(self.ports.clock.now_real());
         for _ in 0..MOST_CONFLICTS {
             if let Err(error) = self.check_time(until_real) {
                 self.give_back(ready).await?;

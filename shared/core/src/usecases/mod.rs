@@ -71,9 +71,18 @@ pub struct Settings {
     pub http_allowed: bool,
 }
 
+/// How long it may take to write down what came of an attempt.
+const LONGEST_CONCLUSION: Duration = Duration::from_secs(2);
+
 const SHORTEST_KEEP: Duration = Duration::from_secs(7 * 86_400);
 
 impl Settings {
+    /// What is kept of a function's time for writing down what came of its attempts.
+    #[must_use]
+    pub fn time_to_conclude(&self) -> Duration {
+        LONGEST_CONCLUSION.min(self.function_timeout / 10)
+    }
+
     /// All that is wrong with them, in sentences for the operator.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
@@ -155,9 +164,10 @@ impl Engine {
         &*self.ports.clock
     }
 
-    /// Whether an attempt that begins now ends before `until_real`, come what may.
+    /// Whether an attempt that begins now ends before `until_real` and can be written down, come what may.
     fn check_time(&self, until_real: Timestamp) -> Result<(), Unavailable> {
-        if self.ports.clock.now_real() + self.settings.http_timeout > until_real {
+        let needed = self.settings.http_timeout + self.settings.time_to_conclude();
+        if self.ports.clock.now_real() + needed > until_real {
             return Err(Unavailable("there is not enough time left for it".to_owned()));
         }
         Ok(())

@@ -28,8 +28,7 @@ impl Engine {
                 // With nothing due no request is made: the first delivery that comes due is the probe.
                 return Ok(());
             };
-            self.check_time(until_real)?;
-            if self.make_probe(url, version, record, record_version).await? {
+            if self.make_probe((url, version), (record, record_version), until_real).await? {
                 return Ok(());
             }
         }
@@ -97,10 +96,9 @@ impl Engine {
     /// functions, and no probe without a delivery. `false`: something changed, look again.
     async fn make_probe(
         &self,
-        url: UrlRecord,
-        version: u64,
-        record: DeliveryRecord,
-        record_version: u64,
+        (url, version): (UrlRecord, u64),
+        (record, record_version): (DeliveryRecord, u64),
+        until_real: Timestamp,
     ) -> Result<bool, Unavailable> {
         let body = self.load_body(&BodyKey::of(&record.key)).await?;
         let around = self.look_around(std::iter::once((&record.key, &url.id))).await?;
@@ -113,6 +111,7 @@ impl Engine {
             // Enabled by somebody else, or its subscription moved away: not a probe any more.
             Prospect::Park { .. } | Prospect::Attempt { .. } => return Ok(true),
         };
+        self.check_time(until_real)?;
         let now = self.ports.clock.both();
         let mut leased = url.clone();
         let function_timeout = self.ports.clock.stretch(self.settings.function_timeout);

@@ -27,6 +27,8 @@ pub struct SweepReport {
     pub oldest_overdue: Duration,
     /// Whether there may be more to look at now.
     pub more: bool,
+    /// How many could not be looked at. They are still overdue, and come again.
+    pub failed: usize,
 }
 
 /// When to look again, if this look does not help either.
@@ -50,7 +52,8 @@ pub(super) fn split(
 }
 
 impl Engine {
-    /// Goes on after an error, so that one bad record does not keep the others from being looked at.
+    /// Goes on after an error, so that one bad record does not keep the others from being looked at. An error is answered only when
+    /// nobody knows what is overdue.
     pub async fn sweep(&self) -> Result<SweepReport, Unavailable> {
         let mut report = SweepReport::default();
         let mut failed = None;
@@ -72,9 +75,13 @@ impl Engine {
         }
         let hints = stream::iter(overdue.into_iter().map(|item| self.look_at(item)));
         let hints: Vec<_> = hints.buffer_unordered(AT_ONCE).collect().await;
+        report.failed += hints.iter().filter(|hint| hint.is_err()).count();
         let (tickets, failed) = split(hints);
         self.hint(tickets).await;
-        failed.map_or(Ok(()), Err)
+        if let Some(error) = failed {
+            tracing::error!(%error, shard, "some of what is overdue could not be looked at");
+        }
+        Ok(())
     }
 
     /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute for ever.
