@@ -99,8 +99,8 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
 #[test]
 fn limits_are_still_sound() {
     let limits: [&[(&str, &str)]; 5] = [
-        &[("HOLDFAST_HTTP_TIMEOUT_MS", "28999"), ("HOLDFAST_VISIBILITY_S", "180")],
-        &[("HOLDFAST_HTTP_TIMEOUT_MS", "2000"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "26999"), ("HOLDFAST_VISIBILITY_S", "180")],
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "1900"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
         &[("HOLDFAST_FUNCTION_TIMEOUT_S", "900"), ("HOLDFAST_VISIBILITY_S", "43200")],
         &[("HOLDFAST_KEEP_DAYS", "7")],
         &[("HOLDFAST_TIME_SCALE", "3600"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")],

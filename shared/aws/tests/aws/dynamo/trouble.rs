@@ -1,6 +1,7 @@
 //! Lost answers, work left undone, transactions in the way, indexes that lag behind.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
@@ -153,6 +154,15 @@ async fn a_transaction_in_the_way_is_waited_for_and_then_an_error() {
     let twice = Faulty::new("UpdateItem", WRITE_IN_THE_WAY, 2);
     let (_, after) = count(&table.store_through(twice.clone()), outcomes(1, false, 0)).await;
     assert_eq!((twice.sent(), after.health.window_attempts), (3, 1));
+}
+
+#[tokio::test]
+async fn counting_is_given_up_when_it_takes_too_long() {
+    let table = Table::create().await;
+    put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    let hasty = table.store().with_patience(Duration::ZERO);
+    let counted = hasty.count_outcomes(&url().tenant, &url().id, outcomes(1, false, 0), NOW).await;
+    assert!(counted.unwrap_err().to_string().contains("could not be counted"));
 }
 
 #[tokio::test]
