@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use holdfast_core::ports::{Clock, Entropy, Sender};
-use holdfast_core::usecases::{Engine, Ports};
+use holdfast_core::usecases::{Engine, Ports, Settings};
 
 use crate::clock::MachineClock;
 use crate::config::Config;
@@ -17,6 +17,7 @@ use crate::store::DynamoStore;
 /// What one function has of AWS. Made once, at cold start; nothing is asked of AWS yet.
 pub struct Cloud {
     config: Config,
+    time: Duration,
     sdk: SdkConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -38,6 +39,7 @@ impl Cloud {
             entropy: Arc::new(OsEntropy),
             queue: Arc::new(queue),
             sdk,
+            time,
             config,
         }
     }
@@ -65,9 +67,11 @@ impl Cloud {
     /// Whoever calls this brings the way out to the internet.
     #[must_use]
     pub fn engine(&self, sender: Arc<dyn Sender>) -> Engine {
+        // Whoever leases something holds it no longer than an invocation can last here.
+        let settings = Settings { function_timeout: self.time, ..self.config.settings.clone() };
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
         let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy))
-            .with_patience(self.config.settings.time_to_conclude());
+            .with_patience(settings.time_to_conclude());
         let ports = Ports {
             store: Arc::new(store),
             queue: self.queue(),
@@ -75,7 +79,7 @@ impl Cloud {
             clock: self.clock(),
             entropy: Arc::clone(&self.entropy),
         };
-        Engine::new(ports, self.config.settings.clone())
+        Engine::new(ports, settings)
     }
 }
 
