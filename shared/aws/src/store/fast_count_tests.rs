@@ -83,7 +83,7 @@ fn update(plan: &FastCount, health: &mut Health) {
 const NOW: Now = Now { schedule: Timestamp::ZERO, real: Timestamp::ZERO };
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn where_the_condition_holds_the_rule_only_counts(
@@ -93,18 +93,46 @@ proptest! {
         }),
         outcomes in batches(),
     ) {
-        let Some(plan) = FastCount::plan(&outcomes, known.as_ref()) else { return Ok(()) };
-        if !plan.holds(&stored) {
-            return Ok(());
+        if let Some(plan) = FastCount::plan(&outcomes, known.as_ref()) {
+            compare(&plan, stored, &outcomes)?;
         }
-        let mut by_rule = UrlRecord::new("t".into(), "u".into(), "https://example.com".into(), Timestamp::ZERO);
-        by_rule.health = stored;
-        let mut by_update = by_rule.clone();
-        let history = by_rule.count(&outcomes, NOW);
-        prop_assert!(history.is_empty());
-        update(&plan, &mut by_update.health);
-        prop_assert_eq!(by_update, by_rule);
     }
+
+    #[test]
+    fn at_the_edge_of_the_condition_too(
+        known in prop::option::of(healths()),
+        outcomes in batches(),
+        all_failed in any::<bool>(),
+        long_streak in any::<bool>(),
+    ) {
+        let Some(plan) = FastCount::plan(&outcomes, known.as_ref()) else { return Ok(()) };
+        let Some(counts) = plan.counts.clone() else { return Ok(()) };
+        let known_attempts = counts.harmless.map(|(attempts, _)| attempts);
+        let edges = [counts.few_attempts, known_attempts, Some(HALVED_AT - counts.attempts - 1)];
+        for attempts in edges.into_iter().flatten() {
+            let mut stored = known.clone().unwrap_or_else(|| Health::new(Timestamp::ZERO));
+            let most_failures = counts.harmless.map_or(attempts, |(_, failures)| failures.min(attempts));
+            stored.window_attempts = attempts;
+            stored.window_failures = if all_failed { attempts } else { most_failures };
+            stored.streak = if long_streak { DISABLE_STREAK - counts.failures - 1 } else { 0 };
+            compare(&plan, stored, &outcomes)?;
+        }
+    }
+}
+
+/// If the condition holds for what is stored, the rule changes nothing but what the update changes.
+fn compare(plan: &FastCount, stored: Health, outcomes: &[Outcome]) -> Result<(), TestCaseError> {
+    if !plan.holds(&stored) {
+        return Ok(());
+    }
+    let mut by_rule = UrlRecord::new("t".into(), "u".into(), "https://example.com".into(), Timestamp::ZERO);
+    by_rule.health = stored;
+    let mut by_update = by_rule.clone();
+    let history = by_rule.count(outcomes, NOW);
+    prop_assert!(history.is_empty());
+    update(plan, &mut by_update.health);
+    prop_assert_eq!(by_update, by_rule);
+    Ok(())
 }
 
 fn outcome(success: bool) -> Outcome {
