@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::usecases::{DeliveryLog, Settings as EngineSettings};
 
 /// Webhooks that hold fast.
@@ -144,8 +143,8 @@ impl DevArgs {
                 LogChoice::All => DeliveryLog::All,
                 LogChoice::Trouble => DeliveryLog::Trouble,
             },
-            schedule: Schedule::default(),
             http_allowed: true,
+            ..EngineSettings::default()
         };
         Settings {
             listen: self.listen,

@@ -11,7 +11,7 @@ use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage,
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Caller;
+use crate::auth::Admin;
 use crate::params::Params;
 use crate::path::{self, PathId};
 use crate::{App, Problem};
@@ -108,7 +108,7 @@ fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let filter = filter_of(&mut params);
@@ -127,7 +127,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn view(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
@@ -143,7 +143,7 @@ struct Replayed {
 
 pub(crate) async fn replay(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     match app.engine.replay(&id.delivery(&tenant)?).await {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::answer::{self, Time};
-use crate::auth::Caller;
+use crate::auth::{Admin, Producer};
 use crate::deliveries::ShownDelivery;
 use crate::fields::{Fields, items_of_body};
 use crate::path::PathId;
@@ -29,7 +29,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub(crate) async fn accept(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Producer { tenant, .. }: Producer,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
@@ -193,7 +193,7 @@ fn data_of(body: &[u8]) -> Option<&RawValue> {
 
 pub(crate) async fn view(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     PathId(id): PathId,
 ) -> Result<Response, Problem> {
     let found = if is_id(&id) { app.engine.view_event(&tenant, &id).await? } else { None };

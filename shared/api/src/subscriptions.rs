@@ -11,7 +11,7 @@ use holdfast_core::usecases::SubscribeError;
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Caller;
+use crate::auth::Admin;
 use crate::new_subscription::new_subscription;
 use crate::params::Params;
 use crate::path::PathId;
@@ -56,7 +56,7 @@ impl<'a> ShownSubscription<'a> {
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
     let new = new_subscription(&body, app.engine.settings().http_allowed)?;
@@ -73,7 +73,7 @@ pub(crate) async fn create(
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     params: Params,
 ) -> Result<Response, Problem> {
     let part = params.finish("subscriptions", &tenant)?;
@@ -83,7 +83,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn view(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.get_subscription(&tenant, &id.subscription()?).await?;
@@ -93,7 +93,7 @@ pub(crate) async fn view(
 
 pub(crate) async fn delete(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     if app.engine.delete_subscription(&tenant, &id.subscription()?).await? {

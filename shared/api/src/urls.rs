@@ -13,7 +13,7 @@ use holdfast_core::usecases::{SteerError, Steered, UrlView};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Caller;
+use crate::auth::Admin;
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
@@ -105,7 +105,7 @@ const STATES: [(&str, UrlState); 3] =
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let state = params.word("state", &STATES);
@@ -116,7 +116,7 @@ pub(crate) async fn list(
 
 pub(crate) async fn view(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.view_url(&tenant, &id.url()?).await?;
@@ -126,7 +126,7 @@ pub(crate) async fn view(
 
 pub(crate) async fn enable(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
@@ -137,7 +137,7 @@ pub(crate) async fn enable(
 
 pub(crate) async fn freeze(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
@@ -147,7 +147,7 @@ pub(crate) async fn freeze(
 
 pub(crate) async fn disable(
     State(app): State<Arc<App>>,
-    Caller(tenant): Caller,
+    Admin { tenant, .. }: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {

@@ -6,9 +6,8 @@ use std::time::Duration;
 use axum::Router;
 use holdfast_api::{App, Keys};
 use holdfast_core::ports::{AttemptRequest, AttemptResult, Sender};
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{DeliveryLog, Engine, NewEvent, Ports, Settings};
+use holdfast_core::usecases::{Engine, NewEvent, Ports, Settings};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;
@@ -47,15 +46,7 @@ impl World {
             clock,
             entropy: Arc::new(SeededEntropy::new(7)),
         };
-        let settings = Settings {
-            http_timeout: Duration::from_secs(5),
-            function_timeout: Duration::from_secs(30),
-            keep: Duration::from_secs(14 * 86_400),
-            delivery_log: DeliveryLog::All,
-            schedule: Schedule::default(),
-            http_allowed: false,
-        };
-        let engine = Arc::new(Engine::new(ports, settings));
+        let engine = Arc::new(Engine::new(ports, Settings::default()));
         let app = App { engine: engine.clone(), keys: Keys::single("hf_sample", "default".into()) };
         World { router: holdfast_api::router(Arc::new(app)), engine }
     }

@@ -8,9 +8,8 @@ use holdfast_api::{App, Keys};
 use holdfast_core::messages::Message;
 use holdfast_core::ports::{AttemptRequest, AttemptResult, Inbox, QueueName, Sender};
 use holdfast_core::rules::filter::Connector;
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{DeliveryLog, Engine, NewSubscription, Ports, Settings};
+use holdfast_core::usecases::{Engine, NewSubscription, Ports, Settings};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;
@@ -51,15 +50,7 @@ impl World {
             clock,
             entropy: Arc::new(SeededEntropy::new(7)),
         };
-        let settings = Settings {
-            http_timeout: Duration::from_secs(5),
-            function_timeout: Duration::from_secs(30),
-            keep: Duration::from_secs(14 * 86_400),
-            delivery_log: DeliveryLog::All,
-            schedule: Schedule::default(),
-            http_allowed: false,
-        };
-        let engine = Engine::new(ports, settings);
+        let engine = Engine::new(ports, Settings::default());
         let new = NewSubscription {
             url: "https://receiver.example/orders".to_owned(),
             event_types: vec!["*".to_owned()],

@@ -13,7 +13,6 @@ use holdfast_api::{App, Keys, router};
 use holdfast_core::ports::{
     Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
 };
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
@@ -86,11 +85,10 @@ impl World {
         };
         let settings = Settings {
             http_timeout: Duration::from_secs(10),
-            function_timeout: Duration::from_secs(30),
             keep: Duration::from_secs(7 * 86_400),
             delivery_log,
-            schedule: Schedule::default(),
             http_allowed,
+            ..Settings::default()
         };
         let engine = Arc::new(Engine::new(ports, settings));
         let app = App { engine: engine.clone(), keys: Keys::single(KEY, "default".into()) };

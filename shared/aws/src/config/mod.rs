@@ -10,7 +10,6 @@ mod tests;
 use std::time::Duration;
 
 use holdfast_core::ports::QueueName;
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::usecases::{DeliveryLog, Settings};
 
 pub use faults::Faults;
@@ -141,8 +140,8 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
         function_timeout: Duration::from_secs(function_timeout_s?),
         keep: Duration::from_secs(keep_days? * DAY_S),
         delivery_log: delivery_log?,
-        schedule: Schedule::default(),
         http_allowed: http_allowed?,
+        ..Settings::default()
     };
     let faults = settings.faults();
     if faults.is_empty() {

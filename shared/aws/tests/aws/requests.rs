@@ -14,7 +14,6 @@ use holdfast_core::ports::{
     Answer, AttemptRequest, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError, Sender,
 };
 use holdfast_core::rules::filter::Connector;
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
 use holdfast_sim::{SeededEntropy, VirtualClock};
@@ -87,14 +86,7 @@ impl World {
             clock: clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),
         };
-        let settings = Settings {
-            http_timeout: Duration::from_secs(5),
-            function_timeout: Duration::from_secs(30),
-            keep: Duration::from_secs(14 * 86_400),
-            delivery_log,
-            schedule: Schedule::default(),
-            http_allowed: false,
-        };
+        let settings = Settings { delivery_log, ..Settings::default() };
         let tenant = Tenant::from("default");
         let world = World { engine: Engine::new(ports, settings), queue, clock, receiver, counter, tenant };
         world.subscribe().await;

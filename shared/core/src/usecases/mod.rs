@@ -69,6 +69,23 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Whether `http://` URLs may be subscribed.
     pub http_allowed: bool,
+    /// For how long an old signing secret signs along after it was replaced.
+    pub secret_overlap: Duration,
+}
+
+/// What Holdfast promises where nobody configured anything else.
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            http_timeout: Duration::from_secs(5),
+            function_timeout: Duration::from_secs(30),
+            keep: Duration::from_secs(14 * 86_400),
+            delivery_log: DeliveryLog::All,
+            schedule: Schedule::default(),
+            http_allowed: false,
+            secret_overlap: Duration::from_secs(24 * 3600),
+        }
+    }
 }
 
 /// How long it may take to write down what came of an attempt.

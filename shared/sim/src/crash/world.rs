@@ -9,11 +9,8 @@ use holdfast_core::ids::{DeliveryKey, EventKey, Tenant};
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Sender, Store};
 use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{
-    AcceptError, DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict,
-};
+use holdfast_core::usecases::{AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
 use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
@@ -52,14 +49,7 @@ pub struct World {
 }
 
 fn settings() -> Settings {
-    Settings {
-        http_timeout: Duration::from_secs(5),
-        function_timeout: FUNCTION_TIMEOUT,
-        keep: Duration::from_secs(14 * 86_400),
-        delivery_log: DeliveryLog::All,
-        schedule: Schedule::default(),
-        http_allowed: true,
-    }
+    Settings { function_timeout: FUNCTION_TIMEOUT, http_allowed: true, ..Settings::default() }
 }
 
 impl World {
