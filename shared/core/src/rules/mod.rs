@@ -4,6 +4,7 @@ pub mod address;
 pub mod claim;
 pub mod event_type;
 pub mod filter;
+pub mod guard;
 pub mod health;
 pub mod release;
 pub mod schedule;
