@@ -5,6 +5,8 @@ pub mod claim;
 pub mod event_type;
 pub mod filter;
 pub mod health;
+pub mod look;
+pub mod matching;
 pub mod release;
 pub mod schedule;
 pub mod signing;
