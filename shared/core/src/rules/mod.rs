@@ -6,6 +6,8 @@ pub mod event_type;
 pub mod filter;
 pub mod guard;
 pub mod health;
+pub mod look;
+pub mod matching;
 pub mod release;
 pub mod schedule;
 pub mod signing;
