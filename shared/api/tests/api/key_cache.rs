@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use futures_util::FutureExt;
+use holdfast_api::Keys;
 
 use crate::world::World;
 
@@ -53,9 +55,28 @@ async fn a_key_that_is_over_is_refused_although_it_is_remembered() {
 
 #[tokio::test]
 async fn what_cannot_be_a_key_is_refused_without_asking_the_store() {
-    let world = World::new();
+    let world = World::new().beside_with_pauses(Keys::single("hf_built_in", "default".into()));
     let long = format!("hf_{}", "x".repeat(254));
     for key in ["nonsense", "HF_x", "hf-x", &long] {
-        world.call_as(key, "GET", "/v1/urls", "").await.problem(401);
+        let told = world.call_as(key, "GET", "/v1/keys", "").now_or_never();
+        told.expect("nobody waits for the store").problem(401);
     }
+    assert!(
+        world.call_as("hf_unknown", "GET", "/v1/keys", "").now_or_never().is_none(),
+        "the store is asked"
+    );
+    world.call_as("hf_unknown", "GET", "/v1/keys", "").await.problem(401);
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_once_in_a_while() {
+    let world = World::new();
+    let key = world.key("a", "admin").await;
+    let paused = world.beside_with_pauses(Keys::single("hf_built_in", "default".into()));
+    // This one is refused by its path, so that the key is all that is looked up.
+    let ask = async || paused.call_as(&key, "GET", "/v1/urls/x", "").await.problem(404);
+    ask().await;
+    assert!(ask().now_or_never().is_some(), "it is remembered");
+    world.clock.advance(Duration::from_secs(2));
+    assert!(ask().now_or_never().is_none(), "it is looked up again");
 }

@@ -185,8 +185,8 @@ async fn the_last_operators_key_stays() {
 }
 
 #[tokio::test]
-async fn of_two_who_delete_the_last_two_operators_keys_one_is_refused() {
-    let world = World::with_keys(Keys::new(Vec::new()));
+async fn of_those_who_delete_the_last_operators_keys_at_once_one_is_refused() {
+    let world = World::new().beside_with_pauses(Keys::new(Vec::new()));
     for _ in 0..20 {
         let mut ids = Vec::new();
         for _ in 0..5 {

@@ -12,6 +12,7 @@ mod key_cache;
 mod keys;
 mod lists;
 mod roles;
+mod state_changes;
 mod subscriptions;
 mod tenants;
 mod urls;

@@ -12,9 +12,11 @@ use bytes::Bytes;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::ports::{
     Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
+    Store,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
+use holdfast_sim::crash::Interruptible;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -49,10 +51,18 @@ impl Sender for Receiver {
     }
 }
 
-/// Takes nothing while it is broken.
+/// Takes nothing while it is broken, and never answers while it hangs.
 pub(crate) struct FragileQueue {
     inner: MemoryQueue,
     pub(crate) broken: AtomicBool,
+    pub(crate) hangs: Mutex<Option<Hangs>>,
+}
+
+/// Where a call to the queue hangs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangs {
+    Before,
+    After,
 }
 
 #[async_trait]
@@ -61,7 +71,14 @@ impl Queue for FragileQueue {
         if self.broken.load(Ordering::Relaxed) {
             return Err(SendError::Partly { unsent: messages, why: "10.0.0.7 is down".to_owned() });
         }
-        self.inner.send(queue, messages).await
+        let hangs = *self.hangs.lock().unwrap();
+        if hangs != Some(Hangs::Before) {
+            self.inner.send(queue, messages).await?;
+        }
+        match hangs {
+            Some(_) => std::future::pending().await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -83,7 +100,7 @@ impl World {
         let clock = Arc::new(VirtualClock::new(START));
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
-        let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false) });
+        let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
         let receiver = Arc::new(Receiver { status: AtomicU16::new(200), bodies: Mutex::default() });
         let settings = Settings {
             http_timeout: Duration::from_secs(10),
@@ -106,15 +123,24 @@ impl World {
 
     /// Another process over the same store, queue and time, with caches of its own.
     pub(crate) fn beside(&self) -> World {
+        self.beside_with(self.store.clone(), Keys::single(KEY, "default".into()))
+    }
+
+    /// The same, but whoever asks the store waits for it before and after, so that others come in between.
+    pub(crate) fn beside_with_pauses(&self, keys: Keys) -> World {
+        self.beside_with(Arc::new(Interruptible(self.store.clone() as Arc<dyn Store>)), keys)
+    }
+
+    fn beside_with(&self, store: Arc<dyn Store>, keys: Keys) -> World {
         let ports = Ports {
-            store: self.store.clone(),
+            store,
             queue: self.queue.clone(),
             sender: self.receiver.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(8)),
         };
         let engine = Arc::new(Engine::new(ports, self.engine.settings().clone()));
-        let app = App { engine: engine.clone(), keys: Keys::single(KEY, "default".into()) };
+        let app = App { engine: engine.clone(), keys };
         World {
             router: router(Arc::new(app)),
             store: self.store.clone(),

@@ -39,7 +39,7 @@ pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Unsubscribe};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
-pub use url::{HistoryEntry, Now, Release, UrlListEntry, UrlRecord};
+pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
 use crate::time::Timestamp;
@@ -156,7 +156,7 @@ impl Record {
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::Url(r) => IndexEntries { look_at: r.look_at, ..IndexEntries::default() },
+            Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)
