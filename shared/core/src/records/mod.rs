@@ -14,6 +14,7 @@
 //! | equal-subscription guard | `distinct#tenant` | `fingerprint` |
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
+//! | change of a subscription | `changes#tenant` | `tenant version` |
 //! | job | `job#tenant#job id` | `job` |
 //! | key | `keys` | `key id` |
 //! | guard of the last operator's key | `operators` | `guard` |
@@ -36,9 +37,9 @@ pub use delivery::{
     ParkedPointer, Reason,
 };
 pub use event::{EventRecord, IdPhase};
-pub use job::{FanOut, Job, JobRecord, Unsubscribe};
+pub use job::{FanOut, Job, JobRecord, Resettle};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
-pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
+pub use subscription::{Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
@@ -120,6 +121,7 @@ pub enum Record {
     History(HistoryEntry),
     Subscription(Subscription),
     SubscriptionGuard(SubscriptionGuard),
+    SubscriptionChange(SubscriptionChange),
     TenantVersion(TenantVersion),
     Job(JobRecord),
     Key(KeyRecord),
@@ -141,6 +143,7 @@ impl Record {
             Record::History(r) => r.key(),
             Record::Subscription(r) => Subscription::key(&r.tenant, &r.id),
             Record::SubscriptionGuard(r) => r.key(),
+            Record::SubscriptionChange(r) => r.key(),
             Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
             Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
             Record::Key(r) => KeyRecord::key(&r.id),
@@ -157,6 +160,9 @@ impl Record {
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
             Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
+            Record::SubscriptionChange(r) => {
+                IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
+            }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)

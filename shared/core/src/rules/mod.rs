@@ -10,6 +10,7 @@ pub mod health;
 pub mod look;
 pub mod matching;
 pub mod release;
+pub mod resettle;
 pub mod schedule;
 pub mod signing;
 #[cfg(test)]
