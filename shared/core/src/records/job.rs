@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 pub enum Job {
     FanOut(FanOut),
     Unsubscribe(Unsubscribe),
+    Replay(Box<super::BulkReplay>),
 }
 
 /// One event on its way to many subscriptions. Goes through them in the order of their ids.

@@ -15,10 +15,12 @@
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
 //! | job | `job#tenant#job id` | `job` |
+//! | replay | `replay#tenant#job id` | `replay` |
 
 mod delivery;
 mod event;
 mod job;
+mod replay;
 mod subscription;
 mod url;
 
@@ -30,6 +32,7 @@ pub use delivery::{
 };
 pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Unsubscribe};
+pub use replay::{BulkReplay, ReplayOf, ReplayRecord, ReplayState, Turn, UrlReplay};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
@@ -114,6 +117,7 @@ pub enum Record {
     SubscriptionGuard(SubscriptionGuard),
     TenantVersion(TenantVersion),
     Job(JobRecord),
+    Replay(ReplayRecord),
 }
 
 impl Record {
@@ -132,6 +136,7 @@ impl Record {
             Record::SubscriptionGuard(r) => r.key(),
             Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
             Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
+            Record::Replay(r) => ReplayRecord::key(&r.tenant, &r.id),
         }
     }
 
@@ -144,6 +149,7 @@ impl Record {
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
             Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
+            Record::Replay(r) => r.index_entries(),
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)

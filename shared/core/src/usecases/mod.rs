@@ -6,6 +6,7 @@
 mod accept;
 mod announce;
 mod attempt;
+mod bulk_replay;
 mod conclude;
 mod deliver;
 mod enqueue;
@@ -18,6 +19,7 @@ mod park;
 mod probe;
 mod release;
 mod replay;
+mod replayable;
 mod retry;
 mod steer;
 mod subscribe;
