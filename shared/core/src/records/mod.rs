@@ -15,15 +15,20 @@
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
 //! | job | `job#tenant#job id` | `job` |
+//! | minute of activity | `minutes#tenant` | `minute#engine` |
+//! | glimpses of attempts | `glimpses#tenant` | `real time#engine#number` |
 
+mod activity;
 mod delivery;
 mod event;
 mod job;
 mod subscription;
+mod topic;
 mod url;
 
 use serde::{Deserialize, Serialize};
 
+pub use activity::{Glimpse, GlimpseRecord, MinuteRecord};
 pub use delivery::{
     Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery,
     ParkedPointer, Reason,
@@ -31,6 +36,7 @@ pub use delivery::{
 pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Unsubscribe};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
+pub use topic::{Topic, TopicName};
 pub use url::{HistoryEntry, Now, Release, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
@@ -75,6 +81,8 @@ pub enum ListIndex {
     ByUrl,
     /// Deliveries of one subscription.
     BySubscription,
+    /// Deliveries and URLs of one tenant in one state, in an order of their own.
+    ByTopic,
 }
 
 /// A record's entries in the indexes.
@@ -84,11 +92,13 @@ pub struct IndexEntries {
     pub look_at: Option<Timestamp>,
     /// Present for what is listed as a delivery.
     pub listed: Option<Listed>,
+    /// Present for what is counted by its state.
+    pub topic: Option<Topic>,
     /// When the store may remove it. Live records have none.
     pub remove_at: Option<Timestamp>,
 }
 
-/// The values of the list indexes. All three lists share one order.
+/// The values of the lists of deliveries. All three share one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub by_tenant: String,
@@ -114,6 +124,8 @@ pub enum Record {
     SubscriptionGuard(SubscriptionGuard),
     TenantVersion(TenantVersion),
     Job(JobRecord),
+    Minute(MinuteRecord),
+    Glimpses(GlimpseRecord),
 }
 
 impl Record {
@@ -132,6 +144,8 @@ impl Record {
             Record::SubscriptionGuard(r) => r.key(),
             Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
             Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
+            Record::Minute(r) => r.key(),
+            Record::Glimpses(r) => r.key(),
         }
     }
 
@@ -142,8 +156,12 @@ impl Record {
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::Url(r) => IndexEntries { look_at: r.look_at, ..IndexEntries::default() },
+            Record::Url(r) => {
+                IndexEntries { look_at: r.look_at, topic: Topic::of_url(r), ..IndexEntries::default() }
+            }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
+            Record::Minute(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
+            Record::Glimpses(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)

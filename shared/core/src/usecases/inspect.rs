@@ -7,7 +7,7 @@ use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId, generated
 use crate::ports::{BodyKey, IndexQuery, Order, Query};
 use crate::records::{
     Attempt, DeliveryRecord, DeliveryState, EventRecord, HistoryEntry, IdPhase, ListIndex, LoggedDelivery,
-    Reason, Record, UrlListEntry, UrlRecord, VERSION,
+    Reason, Record, TopicName, UrlListEntry, UrlRecord, VERSION,
 };
 use crate::rules::health::UrlState;
 use crate::time::Timestamp;
@@ -89,7 +89,7 @@ pub enum ListError {
 }
 
 /// How many entries are looked through for one page, so that a rare state does not make one request read everything.
-const MOST_LOOKED_THROUGH: usize = 2_000;
+pub(super) const MOST_LOOKED_THROUGH: usize = 2_000;
 const LIST_PAGE: usize = 100;
 /// The newest changes of state that are shown.
 const MOST_HISTORY: usize = 100;
@@ -163,6 +163,9 @@ impl Engine {
         if let Scope::Event(id) = &filter.scope {
             return self.list_deliveries_of_event(tenant, id, filter, after, limit).await;
         }
+        if let (Scope::Tenant, Some(topic)) = (&filter.scope, filter.state.and_then(TopicName::of_delivery)) {
+            return Ok(self.list_deliveries_in(topic, tenant, filter, after, limit).await?);
+        }
         let (index, partition) = match &filter.scope {
             Scope::Url(id) => (ListIndex::ByUrl, DeliveryRecord::url_list(tenant, id)),
             Scope::Subscription(id) => {
@@ -203,7 +206,7 @@ impl Engine {
         }
     }
 
-    async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
+    pub(super) async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
         let views = join_all(keys.iter().map(|key| self.view_delivery(key))).await;
         views.into_iter().filter_map(Result::transpose).collect()
     }
@@ -256,6 +259,9 @@ impl Engine {
         after: Option<String>,
         limit: usize,
     ) -> Result<ListPage<UrlView>, Unavailable> {
+        if let Some((state, topic)) = state.and_then(|state| Some((state, TopicName::of_url(state)?))) {
+            return self.list_urls_in(topic, tenant, state, after, limit).await;
+        }
         let mut page = ListPage { items: Vec::new(), next: after };
         let mut looked_through = 0;
         loop {
@@ -291,7 +297,7 @@ impl Engine {
 }
 
 impl DeliveryFilter {
-    fn wants(&self, view: &DeliveryView) -> bool {
+    pub(super) fn wants(&self, view: &DeliveryView) -> bool {
         self.url.as_ref().is_none_or(|id| view.url_id == *id)
             && self.subscription.as_ref().is_none_or(|id| view.subscription_id == *id)
             && self.state.is_none_or(|state| view.state == state)

@@ -4,15 +4,20 @@
 //! be dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
 
 mod accept;
+mod activity;
 mod attempt;
 mod conclude;
 mod deliver;
 mod enqueue;
 mod expire;
 mod fan_out;
+mod follow;
 mod handle;
+mod in_state;
 mod inspect;
 mod job;
+mod new_url;
+mod overview;
 mod park;
 mod probe;
 mod release;
@@ -30,8 +35,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use accept::{AcceptError, Accepted, NewEvent};
+pub use follow::{Followed, MOST_FOLLOWED};
 pub use handle::Verdict;
 pub use inspect::{DeliveryFilter, DeliveryView, EventView, ListError, ListPage, Scope, UrlView};
+pub use overview::{MOST_MINUTES_SHOWN, Overview, UrlCounts};
 pub use replay::ReplayError;
 pub use steer::{SteerError, Steered};
 pub use subscribe::{NewSubscription, SubscribeError};
@@ -44,6 +51,7 @@ use crate::ports::{
 use crate::records::Key;
 use crate::rules::schedule::Schedule;
 use crate::time::Timestamp;
+use activity::Activity;
 use subscriptions::SubscriptionCache;
 use tally::Counters;
 
@@ -134,6 +142,7 @@ pub struct Engine {
     settings: Settings,
     subscriptions: SubscriptionCache,
     tally: Counters,
+    activity: Activity,
 }
 
 /// The world did not answer. Nothing is lost: whoever asked asks again.
@@ -168,7 +177,13 @@ const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 impl Engine {
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Engine {
-        Engine { ports, settings, subscriptions: SubscriptionCache::default(), tally: Counters::default() }
+        Engine {
+            ports,
+            settings,
+            subscriptions: SubscriptionCache::default(),
+            tally: Counters::default(),
+            activity: Activity::default(),
+        }
     }
 
     #[must_use]

@@ -3,9 +3,7 @@
 use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Order, Query, Write};
-use crate::records::{
-    Record, Secret, Subscription, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
-};
+use crate::records::{Record, Secret, Subscription, SubscriptionGuard, TenantVersion, VERSION};
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::signing;
 
@@ -97,21 +95,16 @@ impl Engine {
     /// `false`: something changed meanwhile, look again.
     async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
         let Subscription { tenant, url_id, url, .. } = subscription;
-        let (counter, expect) = self.bumped_tenant_version(tenant, 1).await?;
+        let (mut counter, expect) = self.bumped_tenant_version(tenant, 1).await?;
         if counter.subscriptions > MOST_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
         }
-        let mut writes = vec![
+        let mut writes = self.meet_url(&mut counter, (url_id, url), subscription.created_at).await?;
+        writes.extend([
             Write::put(Record::Subscription(subscription.clone()), Expect::Absent),
             Write::put(Record::SubscriptionGuard(guard_of(subscription)), Expect::Absent),
             Write::put(Record::TenantVersion(counter), expect),
-        ];
-        if self.get_url(tenant, url_id).await?.is_none() {
-            let record = UrlRecord::new(tenant.clone(), url_id.clone(), url.clone(), subscription.created_at);
-            let entry = UrlListEntry { tenant: tenant.clone(), id: url_id.clone() };
-            writes.push(Write::put(Record::Url(record), Expect::Absent));
-            writes.push(Write::put(Record::UrlListEntry(entry), Expect::Any));
-        }
+        ]);
         Ok(self.try_write(writes).await?)
     }
 
@@ -123,10 +116,7 @@ impl Engine {
     ) -> Result<(TenantVersion, Expect), Unavailable> {
         let found = self.get_one(TenantVersion::key(tenant)).await?;
         let expect = found.as_ref().map_or(Expect::Absent, |v| Expect::Version(v.version));
-        let mut counter = match found.map(|v| v.record) {
-            Some(Record::TenantVersion(counter)) => counter,
-            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
-        };
+        let mut counter = TenantVersion::found(tenant, found.map(|v| v.record));
         counter.version += 1;
         counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
         Ok((counter, expect))
