@@ -13,6 +13,7 @@ mod fields;
 mod new_subscription;
 mod params;
 mod path;
+mod ping;
 mod posted;
 mod problem;
 mod routes;

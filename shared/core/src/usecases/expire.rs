@@ -31,8 +31,9 @@ impl Engine {
         with: Vec<Write>,
     ) -> Result<bool, Unavailable> {
         let mut writes = with;
-        let pointer =
-            |record: &DeliveryRecord| (record.state == DeliveryState::Parked).then(|| ParkedPointer::of(record));
+        let pointer = |record: &DeliveryRecord| {
+            (record.state == DeliveryState::Parked).then(|| ParkedPointer::of(record))
+        };
         let (old, new) = (pointer(before), pointer(&after));
         // When only the sweep looked at it, the pointer stays as it is.
         if old != new {

@@ -25,7 +25,8 @@ impl Engine {
             if !url.health.probe_due(self.ports.clock.now()) {
                 return Ok(());
             }
-            let Some((record, record_version)) = self.find_candidate(tenant, url_id, until_real).await? else {
+            let Some((record, record_version)) = self.find_candidate(tenant, url_id, until_real).await?
+            else {
                 // With nothing due no request is made: the first delivery that comes due is the probe.
                 return Ok(());
             };

@@ -94,8 +94,8 @@ impl Engine {
         if moved {
             writes.extend(self.url_if_new(after).await?);
         }
-        let job = (moved || (before.active && !after.active))
-            .then(|| self.resettle_job(&after.tenant, &after.id));
+        let job =
+            (moved || (before.active && !after.active)).then(|| self.resettle_job(&after.tenant, &after.id));
         writes.extend(job.clone().map(|job: JobRecord| Write::put(Record::Job(job), Expect::Any)));
         if !self.try_write(writes).await? {
             return Ok(false);
