@@ -15,6 +15,7 @@ mod params;
 mod path;
 mod posted;
 mod problem;
+mod replays;
 mod routes;
 mod subscriptions;
 mod urls;
