@@ -17,6 +17,7 @@ mod path;
 mod ping;
 mod posted;
 mod problem;
+mod replays;
 mod routes;
 mod subscriptions;
 mod urls;

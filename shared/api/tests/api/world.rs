@@ -221,6 +221,11 @@ impl World {
         self.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED)
     }
 
+    /// Every ticket that waits comes twice.
+    pub(crate) fn duplicate_tickets(&self) {
+        self.queue.inner.duplicate_all(QueueName::Retry);
+    }
+
     /// Handles what the queues hold until they hold nothing for now.
     pub(crate) async fn work(&self) {
         loop {
