@@ -1,7 +1,7 @@
 //! A whole Holdfast in memory behind the router, with a receiver that does as it is told.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,7 +11,8 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::ports::{
-    Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
+    Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, Refused, SendError,
+    Sender,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
@@ -37,6 +38,8 @@ pub(crate) struct World {
 pub(crate) struct Receiver {
     pub(crate) status: AtomicU16,
     pub(crate) bodies: Mutex<Vec<Bytes>>,
+    /// Checks URLs in its place; without one, all are fine.
+    pub(crate) guard: OnceLock<Arc<dyn Sender>>,
 }
 
 #[async_trait]
@@ -46,6 +49,13 @@ impl Sender for Receiver {
         let status = self.status.load(Ordering::Relaxed);
         let answer = Received::Status { status, excerpt: "as told".to_owned(), retry_after: None };
         AttemptResult { answer, took: Duration::from_millis(3) }
+    }
+
+    async fn check(&self, url: &str) -> Result<(), Refused> {
+        match self.guard.get() {
+            Some(guard) => guard.check(url).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -90,7 +100,11 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
         let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
-        let receiver = Arc::new(Receiver { status: AtomicU16::new(200), bodies: Mutex::default() });
+        let receiver = Arc::new(Receiver {
+            status: AtomicU16::new(200),
+            bodies: Mutex::default(),
+            guard: OnceLock::new(),
+        });
         let ports = Ports {
             store: store.clone(),
             queue: queue.clone(),
