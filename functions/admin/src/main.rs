@@ -8,7 +8,6 @@ use std::sync::Arc;
 use holdfast_api::{App, Keys};
 use holdfast_aws::config::{ApiConfig, Faults, environment};
 use holdfast_aws::{Cloud, gateway, logging, operator_key};
-use holdfast_egress::{EgressConfig, HttpSender};
 use lambda_runtime::{LambdaEvent, service_fn};
 
 const NAME: &str = "holdfast-admin";
@@ -27,10 +26,7 @@ async fn run() -> Result<(), Faults> {
     config.log(NAME);
     let cloud = Cloud::connect(config, gateway::LONGEST_ANSWER).await;
     let key = operator_key::fetch(cloud.sdk(), &operator_secret).await?;
-    let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
-    let sender = HttpSender::new(egress, cloud.clock())
-        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
-    let engine = Arc::new(cloud.engine(Arc::new(sender)));
+    let engine = Arc::new(cloud.engine(holdfast_egress::sender)?);
     let router = holdfast_api::router(Arc::new(App { engine, keys: Keys::single(&key, "default".into()) }));
     let serve = service_fn(|event: LambdaEvent<_>| handler::handle(router.clone(), event));
     lambda_runtime::run(serve).await.map_err(|error| Faults::of("the runtime ended", &*error))
