@@ -7,6 +7,7 @@ mod bad_input;
 mod byte_for_byte;
 mod deliveries;
 mod events;
+mod hostile_urls;
 mod ids_twice;
 mod key_cache;
 mod keys;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,8 +13,8 @@ use bytes::Bytes;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::messages::Message;
 use holdfast_core::ports::{
-    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, SendError,
-    Sender, Store,
+    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, Refused,
+    SendError, Sender, Store,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
@@ -44,6 +44,8 @@ pub(crate) struct Receiver {
     pub(crate) status_at: Mutex<HashMap<String, u16>>,
     pub(crate) bodies: Mutex<Vec<Bytes>>,
     pub(crate) requests: Mutex<Vec<AttemptRequest>>,
+    /// Checks URLs in its place; without one, all are fine.
+    pub(crate) guard: OnceLock<Arc<dyn Sender>>,
 }
 
 impl Receiver {
@@ -67,6 +69,13 @@ impl Sender for Receiver {
         self.requests.lock().unwrap().push(request);
         let answer = Received::Status { status, excerpt: "as told".to_owned(), retry_after: None };
         AttemptResult { answer, took: Duration::from_millis(3) }
+    }
+
+    async fn check(&self, url: &str) -> Result<(), Refused> {
+        match self.guard.get() {
+            Some(guard) => guard.check(url).await,
+            None => Ok(()),
+        }
     }
 }
 
