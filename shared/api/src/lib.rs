@@ -11,6 +11,7 @@ mod deliveries;
 mod events;
 mod fields;
 mod new_subscription;
+mod openapi;
 mod params;
 mod path;
 mod posted;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use holdfast_core::usecases::Engine;
 
 pub use auth::Keys;
+pub use openapi::DOCUMENT;
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 

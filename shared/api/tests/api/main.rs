@@ -5,7 +5,9 @@
 mod asking;
 mod bad_input;
 mod byte_for_byte;
+mod contract;
 mod deliveries;
+mod document;
 mod events;
 mod ids_twice;
 mod lists;

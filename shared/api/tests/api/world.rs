@@ -9,6 +9,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::ports::{
     Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
@@ -19,6 +20,8 @@ use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
+
+use crate::contract::{self, Asked};
 
 pub(crate) const KEY: &str = "hf_test";
 /// Real times do not matter, but they must not be zero: 2026-01-01.
@@ -96,6 +99,8 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Told {
+        let (request, heard) = listened_to(request);
+        let (method, uri) = (request.method().to_string(), request.uri().clone());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let told = Told {
@@ -104,6 +109,9 @@ impl World {
             body: body.collect().await.unwrap().to_bytes(),
         };
         assert_eq!(told.header("cache-control"), "no-store");
+        let body = Bytes::from(std::mem::take(&mut *heard.lock().unwrap()));
+        let (path, query) = (uri.path().to_owned(), uri.query().unwrap_or_default().to_owned());
+        contract::check(&Asked { method, path, query, body }, &told);
         told
     }
 
@@ -143,6 +151,18 @@ impl World {
             }
         }
     }
+}
+
+/// Keeps what the router reads of the body: some bodies never end.
+fn listened_to(request: Request<Body>) -> (Request<Body>, Arc<Mutex<Vec<u8>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let heard_too = Arc::clone(&heard);
+    let listened = |body: Body| {
+        Body::from_stream(body.into_data_stream().inspect_ok(move |piece| {
+            heard_too.lock().unwrap().extend_from_slice(piece);
+        }))
+    };
+    (request.map(listened), heard)
 }
 
 /// An answer of the API.
