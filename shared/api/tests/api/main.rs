@@ -11,6 +11,7 @@ mod document;
 mod events;
 mod ids_twice;
 mod lists;
+mod state_changes;
 mod subscriptions;
 mod urls;
 mod world;
