@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::answer;
 
-const PARTS: [&str; 8] = [
+const PARTS: &[&str] = &[
     include_str!("../openapi/info.json"),
     include_str!("../openapi/problems.json"),
     include_str!("../openapi/public.json"),
@@ -18,6 +18,7 @@ const PARTS: [&str; 8] = [
     include_str!("../openapi/urls.json"),
     include_str!("../openapi/deliveries.json"),
     include_str!("../openapi/replays.json"),
+    include_str!("../openapi/keys.json"),
 ];
 
 /// The whole document.

@@ -15,10 +15,17 @@
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
 //! | job | `job#tenant#job id` | `job` |
+//! | key | `keys` | `key id` |
+//! | guard of the last operator's key | `operators` | `guard` |
+//! | tenant | `tenants` | `tenant` |
+//!
+//! Architecture Invariant: what is a tenant's has the tenant in its partition, right after the kind of thing. A tenant's name holds no
+//! `#`, so that no partition of one tenant can be read as another's, whatever ids come after it.
 
 mod delivery;
 mod event;
 mod job;
+mod key;
 mod subscription;
 mod url;
 
@@ -30,6 +37,7 @@ pub use delivery::{
 };
 pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Unsubscribe};
+pub use key::{KeyRecord, OperatorGuard, TenantRecord};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
@@ -114,6 +122,9 @@ pub enum Record {
     SubscriptionGuard(SubscriptionGuard),
     TenantVersion(TenantVersion),
     Job(JobRecord),
+    Key(KeyRecord),
+    OperatorGuard(OperatorGuard),
+    Tenant(TenantRecord),
 }
 
 impl Record {
@@ -132,6 +143,9 @@ impl Record {
             Record::SubscriptionGuard(r) => r.key(),
             Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
             Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
+            Record::Key(r) => KeyRecord::key(&r.id),
+            Record::OperatorGuard(_) => OperatorGuard::key(),
+            Record::Tenant(r) => TenantRecord::key(&r.tenant),
         }
     }
 
@@ -149,7 +163,10 @@ impl Record {
             | Record::History(_)
             | Record::Subscription(_)
             | Record::SubscriptionGuard(_)
-            | Record::TenantVersion(_) => IndexEntries::default(),
+            | Record::TenantVersion(_)
+            | Record::Key(_)
+            | Record::OperatorGuard(_)
+            | Record::Tenant(_) => IndexEntries::default(),
         }
     }
 }

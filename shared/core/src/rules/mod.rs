@@ -1,5 +1,6 @@
 //! What Holdfast promises, as pure functions: time, randomness and configuration are arguments.
 
+pub mod access;
 pub mod address;
 pub mod claim;
 pub mod event_type;
