@@ -13,7 +13,7 @@ use crate::world::World;
 const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
 
 /// Method, path, path item and operation of every call.
-fn operations() -> Vec<(String, String, Place, Place)> {
+pub(crate) fn operations() -> Vec<(String, String, Place, Place)> {
     let paths = Place::at("/paths").unwrap().children();
     let of_path = |(path, item): (String, Place)| {
         let found = item.children().into_iter().filter(|(name, _)| METHODS.contains(&name.as_str()));

@@ -18,4 +18,5 @@ mod state_changes;
 mod subscriptions;
 mod tenants;
 mod urls;
+mod walk;
 mod world;

@@ -256,6 +256,11 @@ impl Told {
         serde_json::from_slice(&self.body).unwrap()
     }
 
+    #[track_caller]
+    pub(crate) fn json(&self, status: u16) -> Value {
+        self.expect(StatusCode::from_u16(status).unwrap())
+    }
+
     /// Checks that this is a whole problem, and answers the fields that it names.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16) -> Vec<String> {
