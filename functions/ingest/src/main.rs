@@ -31,7 +31,12 @@ async fn run() -> Result<(), Faults> {
     let sender = HttpSender::new(egress, cloud.clock())
         .map_err(|error| Faults::of("attempts cannot be made", &error))?;
     let engine = Arc::new(cloud.engine(Arc::new(sender)));
-    let router = holdfast_api::router(Arc::new(App { engine, keys: Keys::single(&key, "default".into()) }));
-    let serve = service_fn(|event: LambdaEvent<_>| handler::handle(router.clone(), event));
+    let keys = Keys::single(&key, "default".into());
+    let router = holdfast_api::router(Arc::new(App { engine: Arc::clone(&engine), keys }));
+    let serve = service_fn(async |event: LambdaEvent<_>| {
+        let reply = handler::handle(router.clone(), event).await;
+        holdfast_aws::flush_activity(&engine).await;
+        reply
+    });
     lambda_runtime::run(serve).await.map_err(|error| Faults::of("the runtime ended", &*error))
 }

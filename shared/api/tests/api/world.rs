@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) queue: Arc<FragileQueue>,
     pub(crate) receiver: Arc<Receiver>,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 /// Answers every attempt with one status, and keeps the bodies.
@@ -124,6 +124,14 @@ impl World {
     pub(crate) async fn subscribe(&self, path: &str) -> Value {
         let body = format!(r#"{{"url":"https://receiver.example/{path}","event_types":["*"]}}"#);
         self.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED)
+    }
+
+    /// Takes first-attempt messages out of their queue, for an engine of one's own to handle.
+    pub(crate) async fn receive(&self, most: usize) -> Vec<holdfast_core::ports::Received> {
+        let batch = self.queue.inner.receive(QueueName::First, most).await.unwrap();
+        let receipts = batch.iter().map(|received| received.receipt.clone()).collect();
+        self.queue.inner.delete(QueueName::First, receipts).await.unwrap();
+        batch
     }
 
     /// Handles what the queues hold until they hold nothing for now.
