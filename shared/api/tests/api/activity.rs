@@ -15,7 +15,7 @@ use holdfast_core::ports::{
 use holdfast_core::records::{DeliveryRecord, DeliveryState, Record};
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{Engine, Ports, Settings, Verdict};
-use holdfast_sim::SeededEntropy;
+use holdfast_sim::{Puts, SeededEntropy};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -269,4 +269,90 @@ async fn counting_ends_at_a_thousand() {
     world.store.put_each(others(DeliveryState::Waiting, 1_000, 0).collect()).await.unwrap();
     assert_eq!(overview(&world, "?minutes=1").await["waiting"], json!({"count": 1_000, "more": true}));
     assert_eq!(world.clock.now(), world.clock.now_real(), "both clocks run alike here");
+}
+
+/// How many attempts the overview shows, without anything being written for it.
+async fn attempts_shown(world: &World) -> u64 {
+    let shown = world.get("/v1/overview?minutes=5").await.expect(StatusCode::OK);
+    shown["totals"]["attempts"]["success"].as_u64().unwrap()
+}
+
+async fn glimpses_shown(world: &World) -> (usize, u64) {
+    world.clock.advance(Duration::from_secs(3));
+    let feed = world.get("/v1/attempts?limit=100").await.expect(StatusCode::OK);
+    (feed["items"].as_array().unwrap().len(), feed["left_out"].as_u64().unwrap())
+}
+
+async fn deliver(world: &World, events: usize, name: &str) {
+    let ids: Vec<String> = (0..events).map(|n| format!("{name}{n}")).collect();
+    post(world, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.work().await;
+}
+
+#[tokio::test]
+async fn it_is_written_about_once_a_second() {
+    let world = World::new();
+    world.subscribe("a").await;
+    for n in 0..20 {
+        deliver(&world, 1, &format!("{n}-")).await;
+        world.engine.flush_activity(false).await;
+    }
+    assert_eq!(attempts_shown(&world).await, 5, "a few at once, and then no more for now");
+    world.clock.advance(Duration::from_secs(1));
+    world.engine.flush_activity(false).await;
+    assert_eq!(attempts_shown(&world).await, 20);
+    assert_eq!(glimpses_shown(&world).await, (20, 0));
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_kept_within_bounds() {
+    let world = World::new();
+    world.subscribe("a").await;
+    for n in 0..3 {
+        deliver(&world, 10, &format!("{n}-")).await;
+        world.store.let_puts_be(Puts::Refused);
+        world.engine.flush_activity(true).await;
+        world.store.let_puts_be(Puts::Written);
+    }
+    assert_eq!(attempts_shown(&world).await, 0);
+    world.engine.flush_activity(true).await;
+    assert_eq!(attempts_shown(&world).await, 30);
+    assert_eq!(glimpses_shown(&world).await, (20, 10));
+}
+
+#[tokio::test]
+async fn one_writes_at_a_time_and_one_that_is_stuck_costs_only_glimpses() {
+    let world = World::new();
+    world.subscribe("a").await;
+    deliver(&world, 2, "first").await;
+    world.store.let_puts_be(Puts::Stuck);
+    {
+        let mut stuck = std::pin::pin!(world.engine.flush_activity(true));
+        assert!(stuck.as_mut().now_or_never().is_none());
+        world.store.let_puts_be(Puts::Written);
+        deliver(&world, 3, "second").await;
+        assert!(world.engine.flush_activity(true).now_or_never().is_some(), "nobody waits for another");
+        assert_eq!(attempts_shown(&world).await, 0);
+    }
+    world.engine.flush_activity(true).await;
+    assert_eq!(attempts_shown(&world).await, 5);
+    assert_eq!(glimpses_shown(&world).await, (3, 0));
+}
+
+#[tokio::test]
+async fn it_is_removed_when_nobody_asks_for_it_any_more() {
+    let world = World::new();
+    world.subscribe("a").await;
+    deliver(&world, 1, "x").await;
+    world.engine.flush_activity(true).await;
+    let kept = |world: &World| {
+        let all = world.store.all();
+        let minutes = all.iter().filter(|record| matches!(record, Record::Minute(_))).count();
+        (minutes, all.iter().filter(|record| matches!(record, Record::Glimpses(_))).count())
+    };
+    for (hours, expected) in [(0, (1, 1)), (1, (1, 0)), (23, (1, 0)), (1, (0, 0))] {
+        world.clock.advance(Duration::from_secs(hours * 3600 + 1));
+        world.store.purge(world.clock.now());
+        assert_eq!(kept(&world), expected);
+    }
 }
