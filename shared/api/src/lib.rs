@@ -10,9 +10,11 @@ mod cursor;
 mod deliveries;
 mod events;
 mod fields;
+mod keys;
 mod new_subscription;
 mod params;
 mod path;
+mod ping;
 mod posted;
 mod problem;
 mod routes;
@@ -23,7 +25,7 @@ use std::sync::Arc;
 
 use holdfast_core::usecases::Engine;
 
-pub use auth::Keys;
+pub use auth::{BuiltIn, HashedKey, Keys};
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 
