@@ -10,5 +10,6 @@ mod kill;
 mod kill_replays;
 mod process;
 mod refusals;
+mod serve;
 mod suite;
 mod terminate;
