@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use holdfast_core::ports::Clock;
-use holdfast_core::records::{DeliveryState, Reason};
+use holdfast_core::records::{DeliveryState, Reason, Subscription};
 use holdfast_core::rules::health::Manual;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::SubscriptionPatch;
@@ -43,7 +43,7 @@ fn at_every_await(scenario: impl Fn(&mut World)) {
 }
 
 /// One delivery waits, two are parked: their URL was frozen in between.
-fn with_live_deliveries(world: &mut World) -> holdfast_core::records::Subscription {
+fn with_live_deliveries(world: &mut World) -> Subscription {
     let subscription = world.subscribe(URL);
     world.receiver.answer(URL, 500);
     world.post("waiting");
@@ -154,12 +154,17 @@ fn side_by_side(seed: u64, deaths: bool) {
             7 => steered(world, url_id, Manual::Disable),
             8 => steered(world, url_id, Manual::Freeze),
             9 | 10 => steered(world, url_id, Manual::Enable),
-            _ => {}
+            _ => return,
+        }
+        if dice & (1 << 42) == 0 {
+            world.work_meanwhile();
         }
     });
     changed(&world, active(true));
+    // Where the subscription is not, nobody lets anything go: what stayed behind would stay.
+    let is_at = block_on(world.engine.get_subscription(&world.tenant, &subscription.id)).unwrap().unwrap();
     for url_id in [&subscription.url_id, &other.url_id] {
-        steered(&world, url_id, Manual::Enable);
+        steered(&world, url_id, if is_at.url_id == *url_id { Manual::Enable } else { Manual::Freeze });
     }
     let until = world.clock.now() + THREE_DAYS;
     world.run_side_by_side(until, |_, _| {});
@@ -186,5 +191,57 @@ fn changes_side_by_side_lose_nothing() {
 fn changes_beside_hosts_that_die_lose_nothing() {
     for seed in 1_000..1_060 {
         side_by_side(seed, true);
+    }
+}
+
+fn freeze(world: &World, subscription: &Subscription) {
+    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false)).unwrap();
+}
+
+/// From outside, whole: what a person asks for while the hosts stand somewhere.
+fn change_at_once(world: &World, subscription: &Subscription, patch: SubscriptionPatch) {
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+}
+
+#[test]
+fn what_is_parked_by_somebody_who_saw_the_old_url_is_found_by_the_second_pass() {
+    for seed in 0..100 {
+        let mut world = World::new(seed, None);
+        let subscription = world.subscribe(URL);
+        freeze(&world, &subscription);
+        world.post("one");
+        world.work_side_by_side(|world| {
+            change_at_once(world, &subscription, to_url(NEW));
+            // The first pass is over before whoever is about to park goes on.
+            world.work_meanwhile();
+        });
+        world.run_for(HOUR);
+        assert_eq!(arrived(&world, NEW), 1, "seed {seed}");
+        world.check();
+        world.check_settled();
+    }
+}
+
+#[test]
+fn a_change_while_the_job_ends_starts_it_again() {
+    for seed in 0..100 {
+        let mut world = World::new(seed, None);
+        let subscription = world.subscribe(URL);
+        freeze(&world, &subscription);
+        world.post("one");
+        while world.work() {}
+        let frozen_too = world.subscribe("http://other.test/hook");
+        freeze(&world, &frozen_too);
+        assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen_too.id)).unwrap());
+        world.run_for(HOUR);
+        change_at_once(&world, &subscription, to_url("http://other.test/hook"));
+        while world.work() {}
+        // Now the second pass is due, and somebody is in the middle of it.
+        world.clock.advance(Duration::from_secs(66));
+        world.work_side_by_side(|world| change_at_once(world, &subscription, to_url(NEW)));
+        world.run_for(HOUR);
+        assert_eq!(arrived(&world, NEW), 1, "seed {seed}");
+        world.check();
+        world.check_settled();
     }
 }

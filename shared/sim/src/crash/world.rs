@@ -239,6 +239,18 @@ impl World {
         true
     }
 
+    /// One more host takes a batch of tickets and ends it, while the others stand where they are.
+    ///
+    /// # Panics
+    /// If the memory queue does not answer.
+    pub fn work_meanwhile(&self) {
+        let batch = block_on(self.queue.receive(QueueName::Retry, BATCH)).expect("the memory queue answers");
+        let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
+        let verdicts = block_on(self.engine.handle(batch, Timestamp::MAX));
+        let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
+        block_on(self.queue.delete(QueueName::Retry, done.collect())).expect("the memory queue answers");
+    }
+
     /// Like `run_until`, with several hosts side by side. `person` may do something at every step.
     ///
     /// # Panics
