@@ -10,6 +10,7 @@ mod freeze;
 mod idempotent;
 mod large;
 mod lists;
+mod moving;
 mod neighbour;
 mod retry_after;
 mod retry_schedule;
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Scenario> {
         slow_neighbour,
         retry_after,
         unsubscribe,
+        moving,
         large,
         fan_out,
     ]

@@ -7,7 +7,7 @@ pub enum Fate {
     /// It is where it should be.
     Stay,
     /// It goes where its subscription is now, waiting or parked as before.
-    Move(DeliveryRecord),
+    Move(Box<DeliveryRecord>),
     /// Nobody wants it any more.
     Die(Reason),
 }
@@ -31,7 +31,7 @@ pub fn fate(delivery: &DeliveryRecord, subscription: Option<&Subscription>) -> F
         Err(reason) => Fate::Die(reason),
         Ok(subscription) if subscription.url_id == delivery.url_id => Fate::Stay,
         Ok(subscription) => {
-            let mut moved = delivery.clone();
+            let mut moved = Box::new(delivery.clone());
             moved.head_for(subscription);
             Fate::Move(moved)
         }
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(fate(&live, Some(&at("https://old.test/", true))), Fate::Stay);
             let new = at("https://new.test/", true);
             let moved = DeliveryRecord { url_id: new.url_id.clone(), url: new.url.clone(), ..live.clone() };
-            assert_eq!(fate(&live, Some(&new)), Fate::Move(moved));
+            assert_eq!(fate(&live, Some(&new)), Fate::Move(Box::new(moved)));
         }
     }
 
