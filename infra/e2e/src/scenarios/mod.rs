@@ -1,5 +1,6 @@
 //! The scenarios, each in a file of its own.
 
+mod announced;
 mod auth;
 mod bad_input;
 mod bulk;
@@ -55,5 +56,6 @@ pub fn all() -> Vec<Scenario> {
         moving,
         large,
         fan_out,
+        announced,
     ]
 }

@@ -1,9 +1,12 @@
 //! What Holdfast promises, as pure functions: time, randomness and configuration are arguments.
 
+pub mod access;
+pub mod activity;
 pub mod address;
 pub mod claim;
 pub mod event_type;
 pub mod filter;
+pub mod guard;
 pub mod health;
 pub mod look;
 pub mod matching;

@@ -33,7 +33,7 @@ pub fn fate(delivery: &DeliveryRecord, subscription: Option<&Subscription>) -> F
         Ok(subscription) => {
             let mut moved = Box::new(delivery.clone());
             moved.head_for(subscription);
-            Fate::Move(moved)
+            Fate::Move(Box::new(moved))
         }
     }
 }
