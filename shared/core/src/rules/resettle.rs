@@ -31,7 +31,7 @@ pub fn fate(delivery: &DeliveryRecord, subscription: Option<&Subscription>) -> F
         Err(reason) => Fate::Die(reason),
         Ok(subscription) if subscription.url_id == delivery.url_id => Fate::Stay,
         Ok(subscription) => {
-            let mut moved = Box::new(delivery.clone());
+            let mut moved = delivery.clone();
             moved.head_for(subscription);
             Fate::Move(Box::new(moved))
         }
