@@ -11,6 +11,7 @@ mod freeze;
 mod idempotent;
 mod large;
 mod lists;
+mod moving;
 mod neighbour;
 mod retry_after;
 mod retry_schedule;
@@ -52,6 +53,7 @@ pub fn all() -> Vec<Scenario> {
         slow_neighbour,
         retry_after,
         unsubscribe,
+        moving,
         large,
         fan_out,
         announced,
