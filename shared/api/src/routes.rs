@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, answer, deliveries, events, replays, subscriptions, urls};
+use crate::{App, Problem, answer, deliveries, events, keys, replays, subscriptions, urls};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -38,6 +38,9 @@ routes! {
     post "/v1/deliveries/{id}/replay" replays::of_delivery;
     post "/v1/urls/{id}/replay" replays::of_url;
     get "/v1/replays/{id}" replays::view;
+    post "/v1/keys" keys::create;
+    get "/v1/keys" keys::list;
+    delete "/v1/keys/{id}" keys::delete;
 }
 
 /// There is no middleware: each answer is made whole in one place, `answer` or `problem`.
