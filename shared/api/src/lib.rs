@@ -14,6 +14,7 @@ mod keys;
 mod new_subscription;
 mod params;
 mod path;
+mod ping;
 mod posted;
 mod problem;
 mod replays;
