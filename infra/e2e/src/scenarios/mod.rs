@@ -12,6 +12,7 @@ mod idempotent;
 mod large;
 mod lists;
 mod neighbour;
+mod replaying;
 mod retry_after;
 mod retry_schedule;
 mod slow_neighbour;
@@ -46,6 +47,7 @@ pub fn all() -> Vec<Scenario> {
         freeze,
         idempotent,
         bulk,
+        replaying,
         lists,
         bad_input,
         auth,

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptOutcome, DeliveryRecord, Glimpse, GlimpseRecord, LoggedDelivery, MinuteRecord,
-    NewDelivery, ParkedPointer, TenantVersion, UrlRecord, VERSION,
+    Attempt, AttemptOutcome, BulkReplay, DeliveryRecord, DeliveryState, Glimpse, GlimpseRecord, Job,
+    JobRecord, LoggedDelivery, MinuteRecord, NewDelivery, Now, ParkedPointer, Release, ReplayOf,
+    ReplayRecord, TenantVersion, UrlRecord, UrlReplay, VERSION,
 };
 use holdfast_core::rules::activity::Counts;
 use holdfast_core::rules::health::Outcome;
@@ -165,4 +166,29 @@ pub(super) fn now(message: Message) -> Outgoing {
 
 pub(super) fn after(secs: u64, message: Message) -> Outgoing {
     Outgoing { message, delay: Delay::new(Duration::from_secs(secs)).unwrap() }
+}
+
+/// A bulk replay as it is shown, and its job.
+pub(super) fn bulk_replay(id: &JobId) -> (ReplayRecord, JobRecord) {
+    let wanted = UrlReplay {
+        url_id: url_id(1),
+        since: Some(at(1)),
+        until: None,
+        states: vec![DeliveryState::Dead, DeliveryState::Delivered],
+        expired_since: None,
+    };
+    let shown = ReplayRecord::new(&tenant(), id.clone(), ReplayOf::Url(wanted.clone()), at(2));
+    let work = BulkReplay {
+        wanted,
+        shown: shown.clone(),
+        place: Some("a place".into()),
+        matched: u64::MAX,
+        pace: Release::begin(0, Now { schedule: at(2), real: at(2) }, 7),
+        generation: 1,
+        left: 256,
+    };
+    let job = Job::Replay(Box::new(work));
+    // Beside the other job, which has the same id.
+    let tenant = Tenant::from("another");
+    (shown, JobRecord { v: VERSION, tenant, id: id.clone(), job, look_at: at(3), looks: 0 })
 }

@@ -9,8 +9,8 @@ use holdfast_core::rules::health::Manual;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, delivery, glimpses, logged, minute, outcome, parked, subscription, tenant, tenant_version,
-    url, url_id,
+    at, attempt, bulk_replay, delivery, glimpses, logged, minute, outcome, parked, subscription, tenant,
+    tenant_version, url, url_id,
 };
 
 const NOW: Now =
@@ -74,6 +74,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         pass: 1,
         not_before_real: at(1),
     });
+    let (replay, bulk) = bulk_replay(&id);
     let guard =
         SubscriptionGuard { tenant: tenant(), fingerprint: "f".into(), subscription_id: subscription(1) };
     let change = SubscriptionChange {
@@ -120,6 +121,8 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::SubscriptionChange(change),
         Record::TenantVersion(tenant_version("t", u64::MAX)),
         Record::Job(JobRecord { v: VERSION, tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
+        Record::Job(bulk),
+        Record::Replay(replay),
         Record::Minute(minute(1, "engine")),
         Record::Glimpses(glimpses()),
     ];
