@@ -4,6 +4,7 @@
 //! Architecture Invariant: no rule lives here. What is sound is decided by `holdfast_core::rules`; this crate only says it
 //! in the words of HTTP.
 
+mod activity;
 mod answer;
 mod auth;
 mod cursor;
@@ -12,6 +13,7 @@ mod events;
 mod fields;
 mod keys;
 mod new_subscription;
+mod openapi;
 mod params;
 mod path;
 mod ping;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use holdfast_core::usecases::Engine;
 
 pub use auth::{BuiltIn, HashedKey, Keys};
+pub use openapi::DOCUMENT;
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 

@@ -25,6 +25,17 @@ struct State {
     /// The place and the key of what stands in a list.
     lists: HashMap<(ListIndex, String), BTreeSet<(String, Key)>>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
+    puts: Puts,
+}
+
+/// What becomes of records that are put without a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Puts {
+    #[default]
+    Written,
+    Refused,
+    /// There is never an answer.
+    Stuck,
 }
 
 /// Where a record stands in the lists.
@@ -80,6 +91,10 @@ impl MemoryStore {
             state.remove(&key);
         }
         state.bodies.retain(|_, (_, remove_at)| *remove_at > now);
+    }
+
+    pub fn let_puts_be(&self, puts: Puts) {
+        self.lock().puts = puts;
     }
 
     /// Every record, in the order of the keys.
@@ -172,6 +187,12 @@ impl Store for MemoryStore {
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
+        let puts = self.lock().puts;
+        match puts {
+            Puts::Written => {}
+            Puts::Refused => return Err(StoreError("told to refuse".to_owned())),
+            Puts::Stuck => std::future::pending().await,
+        }
         let mut state = self.lock();
         for record in records {
             state.put(record);

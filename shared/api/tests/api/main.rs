@@ -2,12 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something unexpected should fail at once")]
 
+mod activity;
 mod asking;
 mod bad_input;
 mod byte_for_byte;
+mod contract;
 mod deliveries;
+mod document;
 mod events;
+mod following;
+mod hostile_urls;
 mod ids_twice;
+mod in_state;
 mod key_cache;
 mod keys;
 mod lists;
@@ -24,4 +30,5 @@ mod subscriptions;
 mod tenants;
 mod url_history;
 mod urls;
+mod walk;
 mod world;
