@@ -13,6 +13,7 @@ mod large;
 mod lists;
 mod moving;
 mod neighbour;
+mod replaying;
 mod retry_after;
 mod retry_schedule;
 mod slow_neighbour;
@@ -47,6 +48,7 @@ pub fn all() -> Vec<Scenario> {
         freeze,
         idempotent,
         bulk,
+        replaying,
         lists,
         bad_input,
         auth,

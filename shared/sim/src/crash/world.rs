@@ -97,6 +97,11 @@ impl World {
         }
     }
 
+    /// From now on the host has so long to live.
+    pub fn let_host_die_after(&mut self, crash: Crash) {
+        self.polls_left = crash.after_polls;
+    }
+
     /// Whether the host has died yet: if not, every await of the scenario has had its turn.
     #[must_use]
     pub fn has_crashed(&self) -> bool {
