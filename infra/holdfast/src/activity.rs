@@ -17,7 +17,8 @@ pub(crate) async fn flush(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) 
         tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => return,
-            _ = ticks.tick() => engine.flush_activity(false).await,
+            _ = ticks.tick() => {}
         }
+        engine.flush_activity(false).await;
     }
 }

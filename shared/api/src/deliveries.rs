@@ -5,13 +5,12 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::ids::JobId;
 use holdfast_core::records::{Attempt, AttemptOutcome, DeliveryState, Reason};
-use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, ReplayError, Scope};
+use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Admin;
+use crate::auth::{Across, Admin};
 use crate::params::Params;
 use crate::path::{self, PathId};
 use crate::{App, Problem};
@@ -108,20 +107,22 @@ fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    across: Across,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let filter = filter_of(&mut params);
-    let part = params.finish("deliveries", &tenant)?;
-    let nothing = ListPage { items: Vec::new(), next: None };
-    let page = match filter {
-        None => nothing,
-        Some(filter) => match app.engine.list_deliveries(&tenant, &filter, part.after, part.limit).await {
-            Ok(page) => page,
-            Err(ListError::UnknownEvent) => nothing,
-            Err(ListError::Unavailable(error)) => return Err(error.into()),
-        },
+    let part = params.finish("deliveries", &across.tag())?;
+    let (engine, filter) = (&app.engine, filter.as_ref());
+    let load = |tenant, after, limit| async move {
+        let nothing = ListPage { items: Vec::new(), next: None };
+        let Some(filter) = filter else { return Ok(nothing) };
+        match engine.list_deliveries(&tenant, filter, after, limit).await {
+            Ok(page) => Ok(page),
+            Err(ListError::UnknownEvent) => Ok(nothing),
+            Err(ListError::Unavailable(error)) => Err(error.into()),
+        }
     };
+    let page = across.list(&app, &part, load).await?;
     Ok(answer::list(&page, &part.tag, ShownDelivery::of))
 }
 
@@ -133,25 +134,4 @@ pub(crate) async fn view(
     let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
     Ok(answer::json(StatusCode::OK, &ShownDelivery::of(&view)))
-}
-
-#[derive(Serialize)]
-struct Replayed {
-    id: JobId,
-    matched: u64,
-}
-
-pub(crate) async fn replay(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    match app.engine.replay(&id.delivery(&tenant)?).await {
-        Ok(id) => Ok(answer::json(StatusCode::ACCEPTED, &Replayed { id, matched: 1 })),
-        Err(ReplayError::Unknown) => Err(Problem::not_found("delivery")),
-        Err(ReplayError::Unavailable(error)) => Err(error.into()),
-        Err(e @ (ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed)) => {
-            Err(Problem::conflict(format!("Not replayed: {e}.")))
-        }
-    }
 }

@@ -11,11 +11,15 @@ mod cursor;
 mod deliveries;
 mod events;
 mod fields;
+mod keys;
 mod new_subscription;
+mod openapi;
 mod params;
 mod path;
+mod ping;
 mod posted;
 mod problem;
+mod replays;
 mod routes;
 mod subscriptions;
 mod urls;
@@ -24,7 +28,8 @@ use std::sync::Arc;
 
 use holdfast_core::usecases::Engine;
 
-pub use auth::Keys;
+pub use auth::{BuiltIn, HashedKey, Keys};
+pub use openapi::DOCUMENT;
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 

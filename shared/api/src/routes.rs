@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, activity, answer, deliveries, events, subscriptions, urls};
+use crate::{
+    App, Problem, activity, answer, deliveries, events, keys, openapi, ping, replays, subscriptions, urls,
+};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -22,12 +24,16 @@ macro_rules! routes {
 
 routes! {
     get "/healthz" healthz;
+    get "/openapi.json" openapi::document;
     post "/v1/events" events::accept;
     get "/v1/events/{id}" events::view;
     post "/v1/subscriptions" subscriptions::create;
     get "/v1/subscriptions" subscriptions::list;
     get "/v1/subscriptions/{id}" subscriptions::view;
+    patch "/v1/subscriptions/{id}" subscriptions::update;
     delete "/v1/subscriptions/{id}" subscriptions::delete;
+    post "/v1/subscriptions/{id}/rotate-secret" subscriptions::rotate_secret;
+    post "/v1/subscriptions/{id}/ping" ping::ping;
     get "/v1/urls" urls::list;
     get "/v1/urls/{id}" urls::view;
     post "/v1/urls/{id}/enable" urls::enable;
@@ -35,7 +41,12 @@ routes! {
     post "/v1/urls/{id}/disable" urls::disable;
     get "/v1/deliveries" deliveries::list;
     get "/v1/deliveries/{id}" deliveries::view;
-    post "/v1/deliveries/{id}/replay" deliveries::replay;
+    post "/v1/keys" keys::create;
+    get "/v1/keys" keys::list;
+    delete "/v1/keys/{id}" keys::delete;
+    post "/v1/deliveries/{id}/replay" replays::of_delivery;
+    post "/v1/urls/{id}/replay" replays::of_url;
+    get "/v1/replays/{id}" replays::view;
     get "/v1/overview" activity::overview;
     get "/v1/attempts" activity::attempts;
 }

@@ -17,6 +17,7 @@ pub mod metrics;
 #[cfg(feature = "api")]
 pub mod operator_key;
 pub mod queue;
+pub mod start;
 mod store;
 mod sweeping;
 mod wiring;

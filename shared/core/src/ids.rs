@@ -7,6 +7,7 @@ use data_encoding::{BASE32HEX_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::rules::access::is_tenant_name;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -45,6 +46,8 @@ id!(/// 26 characters derived from event id and acceptance time: an id used agai
     EventKey);
 id!(/// `job_` and 26 characters.
     JobId);
+id!(/// `key_` and 26 characters, derived from the key's hash.
+    KeyId);
 
 /// 128 bits as 26 lower-case letters and digits: safe in headers, paths, shells and keys, and in the order of the bytes.
 fn short(bytes: [u8; 16]) -> String {
@@ -100,6 +103,22 @@ impl JobId {
     }
 }
 
+impl Tenant {
+    /// `None`: no tenant can have this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        is_tenant_name(name).then(|| Tenant(name.to_owned()))
+    }
+}
+
+impl KeyId {
+    /// `hash`: the key's [`fingerprint`].
+    #[must_use]
+    pub fn of(hash: &str) -> Self {
+        KeyId(format!("key_{}", short(self::hash(&[b"key", hash.as_bytes()]))))
+    }
+}
+
 impl UrlId {
     #[must_use]
     pub fn of(normalised_url: &str) -> Self {
@@ -119,6 +138,13 @@ impl EventKey {
 #[must_use]
 pub fn new_event_id(now: Timestamp, random: [u8; 16]) -> String {
     format!("evt_{}", short(timed(now, random)))
+}
+
+/// The id of the event that tells of one change of a URL's state.
+#[must_use]
+pub fn change_event_id(url_id: &UrlId, generation: u64, at: Timestamp) -> String {
+    let hash = hash(&[b"change", url_id.as_str().as_bytes(), &generation.to_be_bytes()]);
+    format!("evt_{}", short(timed(at, hash)))
 }
 
 /// When a generated id was made, which is when its event was accepted: such an event is found without a record of its own.

@@ -1,6 +1,7 @@
 //! The scenarios, each in a file of its own.
 
 mod activity;
+mod announced;
 mod auth;
 mod bad_input;
 mod bulk;
@@ -55,5 +56,6 @@ pub fn all() -> Vec<Scenario> {
         large,
         fan_out,
         activity,
+        announced,
     ]
 }

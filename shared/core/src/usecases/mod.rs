@@ -5,7 +5,9 @@
 
 mod accept;
 mod activity;
+mod announce;
 mod attempt;
+mod bulk_replay;
 mod conclude;
 mod deliver;
 mod enqueue;
@@ -13,23 +15,29 @@ mod expire;
 mod fan_out;
 mod follow;
 mod handle;
-mod in_state;
 mod inspect;
 mod job;
+mod keys;
 mod new_url;
 mod overview;
 mod park;
+mod ping;
 mod probe;
 mod release;
 mod replay;
+mod replayable;
+mod resettle;
 mod retry;
+mod rotate;
 mod steer;
 mod subscribe;
 mod subscriptions;
 mod surroundings;
 mod sweep;
 mod tally;
+mod target;
 mod unsubscribe;
+mod update;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +46,16 @@ pub use accept::{AcceptError, Accepted, NewEvent};
 pub use follow::{Followed, MOST_FOLLOWED};
 pub use handle::Verdict;
 pub use inspect::{DeliveryFilter, DeliveryView, EventView, ListError, ListPage, Scope, UrlView};
+pub use keys::{DeleteKeyError, MadeKey, NewKey};
 pub use overview::{MOST_MINUTES_SHOWN, Overview, UrlCounts};
+pub use ping::PingError;
 pub use replay::ReplayError;
+pub use rotate::RotateError;
 pub use steer::{SteerError, Steered};
 pub use subscribe::{NewSubscription, SubscribeError};
 pub use sweep::SweepReport;
 pub use tally::Tally;
+pub use update::{SubscriptionPatch, UpdateError};
 
 use crate::ports::{
     Clock, Entropy, Queue, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,

@@ -1,7 +1,7 @@
 //! Lists of what is in one state, from the index of that state: nothing else is looked through.
 
-use super::inspect::{DeliveryFilter, DeliveryView, ListPage, MOST_LOOKED_THROUGH, UrlView};
-use super::{Engine, Unavailable};
+use super::super::{Engine, Unavailable};
+use super::{DeliveryFilter, DeliveryView, ListPage, MOST_LOOKED_THROUGH, UrlView};
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::{IndexQuery, Order, Versioned};
 use crate::records::{ListIndex, Record, TopicName};
