@@ -1,5 +1,6 @@
 //! The scenarios, each in a file of its own.
 
+mod activity;
 mod announced;
 mod auth;
 mod bad_input;
@@ -58,6 +59,7 @@ pub fn all() -> Vec<Scenario> {
         moving,
         large,
         fan_out,
+        activity,
         announced,
     ]
 }
