@@ -5,35 +5,25 @@ mod handler;
 mod sqs_event;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use handler::Handler;
 use holdfast_aws::config::{DeliverConfig, Faults, environment};
-use holdfast_aws::{Cloud, logging};
-use holdfast_egress::{EgressConfig, HttpSender};
+use holdfast_aws::start;
 use lambda_runtime::service_fn;
 
 const NAME: &str = "holdfast-deliver";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(faults) => faults.refuse(NAME),
-    }
+    start::exit(NAME, run().await)
 }
 
 async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
-    logging::start(config.log_level);
-    config.log(NAME);
     let time = config.settings.function_timeout;
-    let cloud = Cloud::connect(config, time).await;
-    let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
-    let sender = HttpSender::new(egress, cloud.clock())
-        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
+    let cloud = start::connect(NAME, config, time).await;
     let handler = Handler {
-        engine: cloud.engine(Arc::new(sender)),
+        engine: cloud.engine(holdfast_egress::sender)?,
         leftovers: cloud.queue(),
         trigger,
         stack: cloud.config().stack.clone(),

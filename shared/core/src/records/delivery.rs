@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{IndexEntries, Key, Listed, tenant_list};
-use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use super::{IndexEntries, Key, Listed, Subscription, Topic, tenant_list};
+use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::rules::schedule::{Next, Schedule};
 use crate::time::Timestamp;
 
@@ -73,6 +73,9 @@ pub struct DeliveryRecord {
     /// Counts replays: each gives a fresh schedule.
     pub epoch: u32,
     pub epoch_began_at: Timestamp,
+    /// The bulk replay that came by last: it does not replay this delivery again.
+    #[serde(default)]
+    pub replayed_by: Option<JobId>,
     pub first_attempt_at: Option<Timestamp>,
     /// The attempt that is next in this epoch: 0 is the first, 1..=11 are retries.
     pub next_attempt: u32,
@@ -117,6 +120,7 @@ impl DeliveryRecord {
             reason: None,
             epoch: 0,
             epoch_began_at: new.accepted_at,
+            replayed_by: None,
             first_attempt_at: None,
             next_attempt: 0,
             due_at: new.accepted_at,
@@ -234,6 +238,12 @@ impl DeliveryRecord {
         self.due_at.since(now) <= LONGEST_TICKET
     }
 
+    /// Its next attempt goes where the subscription is now.
+    pub fn head_for(&mut self, subscription: &Subscription) {
+        self.url_id.clone_from(&subscription.url_id);
+        self.url.clone_from(&subscription.url);
+    }
+
     pub fn park(&mut self) {
         self.state = DeliveryState::Parked;
         // `takes` stays: an attempt that killed two functions must not get fresh chances by being parked in between.
@@ -270,9 +280,11 @@ impl DeliveryRecord {
     }
 
     pub(super) fn index_entries(&self) -> IndexEntries {
+        let listed = listed(&self.key, &self.url_id, self.accepted_at);
         IndexEntries {
             look_at: self.look_at,
-            listed: Some(listed(&self.key, &self.url_id, self.accepted_at)),
+            topic: Topic::of_delivery(self, &listed.sort),
+            listed: Some(listed),
             remove_at: self.remove_at,
         }
     }
@@ -365,6 +377,7 @@ impl LoggedDelivery {
         IndexEntries {
             look_at: None,
             listed: Some(listed(&self.key, &self.url_id, self.accepted_at)),
+            topic: None,
             remove_at: Some(self.attempt.remove_at),
         }
     }

@@ -84,6 +84,9 @@ pub struct TenantVersion {
     pub tenant: Tenant,
     pub version: u64,
     pub subscriptions: u64,
+    /// Counted where a URL is met for the first time: URLs stay when their subscriptions go.
+    #[serde(default)]
+    pub urls: u64,
 }
 
 impl TenantVersion {
@@ -92,12 +95,41 @@ impl TenantVersion {
     pub fn found(tenant: &Tenant, record: Option<super::Record>) -> TenantVersion {
         match record {
             Some(super::Record::TenantVersion(version)) => version,
-            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
+            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0 },
         }
     }
 
     #[must_use]
     pub fn key(tenant: &Tenant) -> Key {
         Key::new(format!("tenant#{tenant}"), "version")
+    }
+}
+
+/// Which subscription a version of the tenant changed. Whoever knows the tenant as of an earlier version reads these and just
+/// those subscriptions, and not all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionChange {
+    pub tenant: Tenant,
+    pub version: u64,
+    pub subscription_id: SubscriptionId,
+    /// Whoever knows only what is older than this reads everything.
+    pub remove_at: Timestamp,
+}
+
+impl SubscriptionChange {
+    #[must_use]
+    pub fn partition(tenant: &Tenant) -> String {
+        format!("changes#{tenant}")
+    }
+
+    /// Of fixed width, so that changes stand in the order of their versions.
+    #[must_use]
+    pub fn sort(version: u64) -> String {
+        format!("{version:020}")
+    }
+
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::new(Self::partition(&self.tenant), Self::sort(self.version))
     }
 }

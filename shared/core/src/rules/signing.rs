@@ -1,5 +1,7 @@
 //! Standard Webhooks signatures.
 
+use std::time::Duration;
+
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -15,10 +17,39 @@ pub fn new_secret(random: [u8; 32]) -> String {
     format!("{PREFIX}{}", BASE64.encode(&random))
 }
 
+/// Every secret makes another signature on every attempt.
+const MOST_SECRETS: usize = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a subscription has at most {MOST_SECRETS} live secrets")]
+pub struct TooManySecrets;
+
+/// Puts a new secret first. The one before signs along for `overlap`; those whose time is over go.
+pub fn rotate(
+    secrets: &mut Vec<Secret>,
+    fresh: String,
+    now_real: Timestamp,
+    overlap: Duration,
+) -> Result<(), TooManySecrets> {
+    for secret in secrets.iter_mut() {
+        secret.until_real.get_or_insert(now_real + overlap);
+    }
+    secrets.retain(|secret| is_live(secret, now_real));
+    if secrets.len() >= MOST_SECRETS {
+        return Err(TooManySecrets);
+    }
+    secrets.insert(0, Secret { value: fresh, until_real: None });
+    Ok(())
+}
+
+fn is_live(secret: &Secret, now_real: Timestamp) -> bool {
+    secret.until_real.is_none_or(|until| until > now_real)
+}
+
 /// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`.
 #[must_use]
 pub fn sign(secrets: &[Secret], id: &str, now_real: Timestamp, body: &[u8]) -> String {
-    let live = secrets.iter().filter(|s| s.until_real.is_none_or(|until| until > now_real));
+    let live = secrets.iter().filter(|secret| is_live(secret, now_real));
     let signatures: Vec<String> =
         live.map(|s| format!("v1,{}", signature(&s.value, id, now_real.as_secs(), body))).collect();
     signatures.join(" ")
@@ -61,5 +92,23 @@ mod tests {
         let before = Timestamp::from_millis(999_999);
         assert_eq!(sign(&[new.clone(), old.clone()], "x", before, b"").split(' ').count(), 2);
         assert_eq!(sign(&[new, old], "x", now, b"").split(' ').count(), 1);
+    }
+
+    #[test]
+    fn a_new_secret_comes_first_and_lapsed_ones_go() {
+        let day = Duration::from_secs(86_400);
+        let at = |days: u32| Timestamp::from_millis(1_000_000) + day * days;
+        let mut secrets = vec![secret("first", None)];
+        rotate(&mut secrets, "second".to_owned(), at(0), day * 2).unwrap();
+        rotate(&mut secrets, "third".to_owned(), at(1), day * 2).unwrap();
+        let expected = [secret("third", None), secret("second", Some(at(3))), secret("first", Some(at(2)))];
+        assert!(secrets == expected);
+        rotate(&mut secrets, "fourth".to_owned(), at(2), Duration::ZERO).unwrap();
+        assert!(secrets == [secret("fourth", None), secret("second", Some(at(3)))]);
+        for _ in 2..MOST_SECRETS {
+            rotate(&mut secrets, "more".to_owned(), at(2), day).unwrap();
+        }
+        assert_eq!(rotate(&mut secrets, "too many".to_owned(), at(2), day), Err(TooManySecrets));
+        assert_eq!(secrets.len(), MOST_SECRETS);
     }
 }
