@@ -1,5 +1,7 @@
 //! Standard Webhooks signatures.
 
+use std::cmp::Reverse;
+
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
@@ -15,12 +17,18 @@ pub fn new_secret(random: [u8; 32]) -> String {
     format!("{PREFIX}{}", BASE64.encode(&random))
 }
 
-/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`.
+/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`, the newest first, because
+/// that is the one that most receivers have and some look at the first only.
 #[must_use]
 pub fn sign(secrets: &[Secret], id: &str, now_real: Timestamp, body: &[u8]) -> String {
-    let live = secrets.iter().filter(|s| s.until_real.is_none_or(|until| until > now_real));
-    let signatures: Vec<String> =
-        live.map(|s| format!("v1,{}", signature(&s.value, id, now_real.as_secs(), body))).collect();
+    let mut live: Vec<&Secret> =
+        secrets.iter().filter(|s| s.until_real.is_none_or(|until| until > now_real)).collect();
+    // Each rotation gives the secret before it an end, so the one that signs longest is the newest.
+    live.sort_by_key(|s| Reverse((s.until_real.is_none(), s.until_real)));
+    let signatures: Vec<String> = live
+        .into_iter()
+        .map(|s| format!("v1,{}", signature(&s.value, id, now_real.as_secs(), body)))
+        .collect();
     signatures.join(" ")
 }
 
@@ -53,13 +61,53 @@ mod tests {
         assert_eq!(ours, theirs);
     }
 
+    /// As published with Standard Webhooks: secret, `webhook-id`, `webhook-timestamp`, body, signature.
     #[test]
-    fn an_old_secret_signs_along_until_its_time_is_over() {
+    fn agrees_with_the_published_vectors() {
+        let vectors = [
+            (
+                "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                "msg_p5jXN8AQM9LWM0D4loKWxJek",
+                1_614_265_330,
+                r#"{"test": 2432232314}"#,
+                "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+            ),
+            (
+                "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+                "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+                1_649_367_553,
+                r#"{"email":"test@example.com","username":"test_user"}"#,
+                "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
+            ),
+        ];
+        for (value, id, at_secs, body, expected) in vectors {
+            let at = Timestamp::from_millis(at_secs * 1_000);
+            assert_eq!(sign(&[secret(value, None)], id, at, body.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn old_secrets_sign_along_until_their_time_is_over() {
         let now = Timestamp::from_millis(1_000_000);
-        let old = secret(&new_secret([1; 32]), Some(now));
-        let new = secret(&new_secret([2; 32]), None);
         let before = Timestamp::from_millis(999_999);
+        let new = secret(&new_secret([2; 32]), None);
+        let old = secret(&new_secret([1; 32]), Some(now));
         assert_eq!(sign(&[new.clone(), old.clone()], "x", before, b"").split(' ').count(), 2);
         assert_eq!(sign(&[new, old], "x", now, b"").split(' ').count(), 1);
+    }
+
+    /// In whichever order they are kept.
+    #[test]
+    fn the_newest_signature_comes_first() {
+        let now = Timestamp::from_millis(1_000_000);
+        let alone = |s: &Secret| sign(std::slice::from_ref(s), "x", now, b"{}");
+        let ends = |ms| Some(Timestamp::from_millis(ms));
+        let newest = secret(&new_secret([3; 32]), None);
+        let older = secret(&new_secret([2; 32]), ends(3_000_000));
+        let oldest = secret(&new_secret([1; 32]), ends(2_000_000));
+        let expected = format!("{} {} {}", alone(&newest), alone(&older), alone(&oldest));
+        let kept = [oldest.clone(), newest.clone(), older.clone()];
+        assert_eq!(sign(&kept, "x", now, b"{}"), expected);
+        assert_eq!(sign(&[newest, older, oldest], "x", now, b"{}"), expected);
     }
 }
