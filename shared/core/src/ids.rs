@@ -121,6 +121,13 @@ pub fn new_event_id(now: Timestamp, random: [u8; 16]) -> String {
     format!("evt_{}", short(timed(now, random)))
 }
 
+/// The id of the event that tells of one change of a URL's state.
+#[must_use]
+pub fn change_event_id(url_id: &UrlId, generation: u64, at: Timestamp) -> String {
+    let hash = hash(&[b"change", url_id.as_str().as_bytes(), &generation.to_be_bytes()]);
+    format!("evt_{}", short(timed(at, hash)))
+}
+
 /// When a generated id was made, which is when its event was accepted: such an event is found without a record of its own.
 #[must_use]
 pub fn generated_at(event_id: &str) -> Option<Timestamp> {

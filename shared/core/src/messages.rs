@@ -18,6 +18,8 @@ pub enum Message {
     Probe { tenant: Tenant, url_id: UrlId },
     /// Look at this enabled URL: this step of its release should be due.
     Release { tenant: Tenant, url_id: UrlId, step: u64 },
+    /// Tell the tenant's own subscriptions how this URL's state changed.
+    Announce { tenant: Tenant, url_id: UrlId },
     /// Go on with this job.
     Job { tenant: Tenant, id: JobId },
 }
@@ -71,7 +73,8 @@ impl Message {
             Message::FirstAttempt(m) => m.url_id.as_str(),
             Message::Delivery { url_id, .. }
             | Message::Probe { url_id, .. }
-            | Message::Release { url_id, .. } => url_id.as_str(),
+            | Message::Release { url_id, .. }
+            | Message::Announce { url_id, .. } => url_id.as_str(),
             Message::Job { id, .. } => id.as_str(),
         }
     }

@@ -222,3 +222,24 @@ fn one_probe_over_all_hosts() {
         world.check();
     }
 }
+
+#[test]
+fn every_change_of_state_is_told_once_to_who_asked_for_it() {
+    at_every_await(|world| {
+        let watched = world.subscribe(URL);
+        world.subscribe_to(OTHER, "holdfast.url.*");
+        // The probe of the one event enables the URL again.
+        for action in [Manual::Freeze, Manual::Enable, Manual::Disable] {
+            block_on(world.engine.steer(&world.tenant, &watched.url_id, action, None, false)).unwrap();
+        }
+        world.post("one");
+        world.run_for(HOUR * 4);
+        assert_eq!(world.urls()[watched.url_id.as_str()].health.state, UrlState::Enabled);
+        assert!(world.urls().values().all(|url| url.unannounced.is_none()));
+        let mut told: Vec<_> = world.events_of("holdfast.url.").into_iter().collect();
+        told.sort();
+        let expected = ["disabled", "enabled", "enabled", "frozen"].map(|to| format!("holdfast.url.{to}"));
+        assert_eq!(told, expected);
+        assert_eq!(received(world, OTHER), 4);
+    });
+}

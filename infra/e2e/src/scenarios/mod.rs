@@ -1,5 +1,6 @@
 //! The scenarios, each in a file of its own.
 
+mod announced;
 mod auth;
 mod bad_input;
 mod bulk;
@@ -53,5 +54,6 @@ pub fn all() -> Vec<Scenario> {
         unsubscribe,
         large,
         fan_out,
+        announced,
     ]
 }

@@ -9,6 +9,7 @@ mod deliveries;
 mod events;
 mod ids_twice;
 mod lists;
+mod state_changes;
 mod subscriptions;
 mod urls;
 mod world;

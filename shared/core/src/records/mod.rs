@@ -31,7 +31,7 @@ pub use delivery::{
 pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Unsubscribe};
 pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
-pub use url::{HistoryEntry, Now, Release, UrlListEntry, UrlRecord};
+pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
 use crate::time::Timestamp;
@@ -142,7 +142,7 @@ impl Record {
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::Url(r) => IndexEntries { look_at: r.look_at, ..IndexEntries::default() },
+            Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)

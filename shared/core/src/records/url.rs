@@ -23,8 +23,23 @@ pub struct UrlRecord {
     pub releasing: Option<Release>,
     pub look_at: Option<Timestamp>,
     pub looks: u32,
+    /// Set in the same write that changes the state, until the events about it are on their way.
+    #[serde(default)]
+    pub unannounced: Option<Unannounced>,
 }
 
+/// Changes of state of which the tenant's own subscriptions have not been told yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unannounced {
+    /// The generation of the first of them; the history has the rest.
+    pub from_generation: u64,
+    /// Its ticket should have been followed by then. On its own, because a frozen URL is looked at for no other reason.
+    pub look_at: Timestamp,
+    pub looks: u32,
+}
+
+/// An announcement whose ticket is lost is made after this.
+const ANNOUNCE_GRACE: Duration = Duration::from_secs(5 * 60);
 /// A release ticket that is lost is sent again after this.
 const RELEASE_GRACE: Duration = Duration::from_secs(5 * 60);
 
@@ -39,7 +54,17 @@ impl UrlRecord {
     #[must_use]
     pub fn new(tenant: Tenant, id: UrlId, url: String, now: Timestamp) -> UrlRecord {
         let health = Health::new(now);
-        UrlRecord { v: super::VERSION, tenant, id, url, health, releasing: None, look_at: None, looks: 0 }
+        UrlRecord {
+            v: super::VERSION,
+            tenant,
+            id,
+            url,
+            health,
+            releasing: None,
+            look_at: None,
+            looks: 0,
+            unannounced: None,
+        }
     }
 
     #[must_use]
@@ -61,6 +86,7 @@ impl UrlRecord {
         for outcome in outcomes {
             if let Some(change) = self.health.count(outcome) {
                 self.after_change(now);
+                self.announce_later(now.schedule);
                 history.push(self.history_entry(change, outcome.ended_at, "holdfast"));
             }
         }
@@ -81,6 +107,9 @@ impl UrlRecord {
         let change = self.health.steer(action, now.schedule, why)?;
         if change.is_some() || action == Manual::Enable {
             self.after_change(now);
+        }
+        if change.is_some() {
+            self.announce_later(now.schedule);
         }
         Ok(change.map(|change| self.history_entry(change, now.schedule, by)))
     }
@@ -127,6 +156,18 @@ impl UrlRecord {
         leased
     }
 
+    fn announce_later(&mut self, now: Timestamp) {
+        let from_generation = self.unannounced.map_or(self.health.generation, |u| u.from_generation);
+        self.unannounced = Some(Unannounced { from_generation, look_at: now + ANNOUNCE_GRACE, looks: 0 });
+    }
+
+    /// When somebody should look at this URL, for whatever reason.
+    #[must_use]
+    pub fn next_look_at(&self) -> Option<Timestamp> {
+        let announcement = self.unannounced.map(|unannounced| unannounced.look_at);
+        self.look_at.into_iter().chain(announcement).min()
+    }
+
     fn look_again_at(&mut self, at: Option<Timestamp>) {
         self.look_at = at;
         self.looks = 0;
@@ -160,9 +201,17 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
+    pub const PREFIX: &str = "history#";
+
     #[must_use]
     pub fn key(&self) -> Key {
-        Key::new(UrlRecord::partition(&self.tenant, &self.url_id), format!("history#{:012}", self.generation))
+        Key::new(UrlRecord::partition(&self.tenant, &self.url_id), Self::sort(self.generation))
+    }
+
+    /// In the order of generations.
+    #[must_use]
+    pub fn sort(generation: u64) -> String {
+        format!("{}{generation:012}", Self::PREFIX)
     }
 }
 

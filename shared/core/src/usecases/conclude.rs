@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::attempt::{Attempted, Ready};
-use super::enqueue::{release_ticket, ticket_for};
+use super::enqueue::{announce_ticket, release_ticket, ticket_for};
 use super::surroundings::{Prospect, Surroundings};
 use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{DeliveryKey, Tenant, UrlId};
@@ -87,8 +87,8 @@ impl Engine {
         Ok(())
     }
 
-    /// One write per URL. A write that fails is dropped: it never sends a message back. Answers the release tickets of URLs
-    /// that became enabled.
+    /// One write per URL. A write that fails is dropped: it never sends a message back. Answers the tickets that follow
+    /// from changes of state.
     async fn count_on_urls(&self, done: &[&Attempted]) -> Vec<Outgoing> {
         let mut tallies: HashMap<(&Tenant, &UrlId), Vec<Outcome>> = HashMap::new();
         for one in done {
@@ -99,27 +99,29 @@ impl Engine {
             let now = self.ports.clock.both();
             self.ports.store.count_outcomes(tenant, url_id, outcomes, now).await
         }));
-        counted.await.into_iter().filter_map(|one| self.after_count(one)).collect()
+        counted.await.into_iter().flat_map(|one| self.after_count(one)).collect()
     }
 
-    fn after_count(&self, counted: Result<Option<(UrlRecord, UrlRecord)>, StoreError>) -> Option<Outgoing> {
-        match counted {
-            Ok(Some((before, after))) => {
-                if before.health.state != after.health.state {
-                    let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
-                    tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
-                }
-                let step = after.releasing?.step;
-                (before.health.state != UrlState::Enabled)
-                    .then(|| release_ticket(&after.tenant, &after.id, step, Duration::ZERO))
-            }
-            Ok(None) => None,
+    fn after_count(&self, counted: Result<Option<(UrlRecord, UrlRecord)>, StoreError>) -> Vec<Outgoing> {
+        let (before, after) = match counted {
+            Ok(Some(counted)) => counted,
+            Ok(None) => return Vec::new(),
             Err(error) => {
                 self.tally.health_writes_dropped.fetch_add(1, Ordering::Relaxed);
                 tracing::error!(%error, "health.dropped");
-                None
+                return Vec::new();
             }
+        };
+        if before.health.generation == after.health.generation {
+            return Vec::new();
         }
+        let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
+        tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
+        let mut tickets = vec![announce_ticket(&after.tenant, &after.id)];
+        if let (true, Some(release)) = (before.health.state != UrlState::Enabled, after.releasing) {
+            tickets.push(release_ticket(&after.tenant, &after.id, release.step, Duration::ZERO));
+        }
+        tickets
     }
 
     /// Keeps deliveries that succeeded at once, and their bodies for replay, if everything is logged.

@@ -36,6 +36,13 @@ pub(super) fn probe_ticket(tenant: &Tenant, url_id: &UrlId) -> Outgoing {
     }
 }
 
+pub(super) fn announce_ticket(tenant: &Tenant, url_id: &UrlId) -> Outgoing {
+    Outgoing {
+        message: Message::Announce { tenant: tenant.clone(), url_id: url_id.clone() },
+        delay: Delay::NONE,
+    }
+}
+
 pub(super) fn release_ticket(tenant: &Tenant, url_id: &UrlId, step: u64, wait: Duration) -> Outgoing {
     let message = Message::Release { tenant: tenant.clone(), url_id: url_id.clone(), step };
     Outgoing { message, delay: Delay::at_most(wait) }

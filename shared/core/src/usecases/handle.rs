@@ -90,6 +90,7 @@ impl Engine {
         match message {
             Message::Probe { tenant, url_id } => self.probe(&tenant, &url_id, until_real).await,
             Message::Release { tenant, url_id, step } => self.release(&tenant, &url_id, step).await,
+            Message::Announce { tenant, url_id } => self.announce(&tenant, &url_id).await,
             Message::Job { tenant, id } => self.go_on_with(&tenant, &id, until_real).await,
             Message::FirstAttempt(_) | Message::Delivery { .. } => Ok(()),
         }

@@ -4,6 +4,7 @@
 //! be dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
 
 mod accept;
+mod announce;
 mod attempt;
 mod conclude;
 mod deliver;

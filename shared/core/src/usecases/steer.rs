@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::enqueue::{delivery_ticket, release_ticket};
+use super::enqueue::{announce_ticket, delivery_ticket, release_ticket};
 use super::{Engine, MOST_CONFLICTS, Unavailable, UrlView};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Delay, Order, Query};
@@ -47,15 +47,16 @@ impl Engine {
             Parked::default()
         };
         let why = why.unwrap_or("by hand");
-        let url = 'tries: {
+        let (url, changed) = 'tries: {
             for _ in 0..MOST_CONFLICTS {
                 let Some((mut url, version)) = self.get_url(tenant, url_id).await? else {
                     return Err(SteerError::Unknown);
                 };
                 let before = url.clone();
                 let history = url.steer(action, why, "api", self.ports.clock.both())?;
+                let changed = history.is_some();
                 if url == before || self.put_url(&url, version, history).await? {
-                    break 'tries url;
+                    break 'tries (url, changed);
                 }
             }
             return Err(Unavailable(format!("{url_id} changes too often")).into());
@@ -68,9 +69,14 @@ impl Engine {
         if replay_expired {
             self.replay_expired(expired).await?;
         }
+        let mut tickets = Vec::new();
         if let (Manual::Enable, Some(release)) = (action, url.releasing) {
-            self.hint(vec![release_ticket(tenant, url_id, release.step, Duration::ZERO)]).await;
+            tickets.push(release_ticket(tenant, url_id, release.step, Duration::ZERO));
         }
+        if changed {
+            tickets.push(announce_ticket(tenant, url_id));
+        }
+        self.hint(tickets).await;
         Ok(Steered { url: UrlView::of(url), released: counts.0, expired: counts.1, more: parked.more })
     }
 

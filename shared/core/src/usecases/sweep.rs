@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use super::enqueue::{delivery_ticket, probe_ticket, release_ticket};
+use super::enqueue::{announce_ticket, delivery_ticket, probe_ticket, release_ticket};
 use super::{Engine, Unavailable};
 use crate::messages::Message;
 use crate::ports::{Delay, Expect, Outgoing, Versioned, Write};
@@ -37,8 +37,8 @@ fn next_look(now: Timestamp, looks: u32) -> Timestamp {
 }
 
 /// What worked, and the last error of what did not: what worked must be followed up in any case.
-pub(super) fn split(
-    results: Vec<Result<Option<Outgoing>, Unavailable>>,
+pub(super) fn split<T: IntoIterator<Item = Outgoing>>(
+    results: Vec<Result<T, Unavailable>>,
 ) -> (Vec<Outgoing>, Option<Unavailable>) {
     let mut tickets = Vec::new();
     let mut failed = None;
@@ -85,13 +85,14 @@ impl Engine {
     }
 
     /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute for ever.
-    async fn look_at(&self, item: Versioned) -> Result<Option<Outgoing>, Unavailable> {
-        match item.record {
-            Record::Delivery(record) => self.look_at_delivery(record, item.version).await,
-            Record::Url(url) => self.look_at_url(url, item.version).await,
-            Record::Job(job) => self.look_at_job(job, item.version).await,
-            _ => Ok(None),
-        }
+    async fn look_at(&self, item: Versioned) -> Result<Vec<Outgoing>, Unavailable> {
+        let ticket = match item.record {
+            Record::Url(url) => return self.look_at_url(url, item.version).await,
+            Record::Delivery(record) => self.look_at_delivery(record, item.version).await?,
+            Record::Job(job) => self.look_at_job(job, item.version).await?,
+            _ => None,
+        };
+        Ok(ticket.into_iter().collect())
     }
 
     async fn look_at_delivery(
@@ -116,18 +117,28 @@ impl Engine {
         Ok(Some(delivery_ticket(&record, Delay::at_most(record.due_at.since(now)))))
     }
 
-    async fn look_at_url(&self, mut url: UrlRecord, version: u64) -> Result<Option<Outgoing>, Unavailable> {
+    /// A URL may be looked at because its probe or release is due, or because of an announcement: each has its own time.
+    async fn look_at_url(&self, mut url: UrlRecord, version: u64) -> Result<Vec<Outgoing>, Unavailable> {
         let now = self.ports.clock.now();
-        let ticket = match (url.health.state, url.releasing) {
-            (UrlState::Disabled, _) => Some(probe_ticket(&url.tenant, &url.id)),
-            (UrlState::Enabled, Some(release)) => {
-                Some(release_ticket(&url.tenant, &url.id, release.step, Duration::ZERO))
-            }
-            (UrlState::Enabled, None) | (UrlState::Frozen, _) => None,
-        };
-        url.look_at = ticket.as_ref().map(|_| next_look(now, url.looks));
-        url.looks += 1;
-        Ok(if self.put_url(&url, version, None).await? { ticket } else { None })
+        let mut tickets = Vec::new();
+        if url.look_at.is_some_and(|look_at| look_at <= now) {
+            let ticket = match (url.health.state, url.releasing) {
+                (UrlState::Disabled, _) => Some(probe_ticket(&url.tenant, &url.id)),
+                (UrlState::Enabled, Some(release)) => {
+                    Some(release_ticket(&url.tenant, &url.id, release.step, Duration::ZERO))
+                }
+                (UrlState::Enabled, None) | (UrlState::Frozen, _) => None,
+            };
+            url.look_at = ticket.as_ref().map(|_| next_look(now, url.looks));
+            url.looks += 1;
+            tickets.extend(ticket);
+        }
+        if let Some(unannounced) = url.unannounced.as_mut().filter(|u| u.look_at <= now) {
+            unannounced.look_at = next_look(now, unannounced.looks);
+            unannounced.looks += 1;
+            tickets.push(announce_ticket(&url.tenant, &url.id));
+        }
+        Ok(if self.put_url(&url, version, None).await? { tickets } else { Vec::new() })
     }
 
     async fn look_at_job(&self, mut job: JobRecord, version: u64) -> Result<Option<Outgoing>, Unavailable> {

@@ -165,6 +165,18 @@ impl World {
         .collect()
     }
 
+    /// The types of the accepted events that begin with this.
+    #[must_use]
+    pub fn events_of(&self, prefix: &str) -> Vec<String> {
+        let all = self.store.all().into_iter();
+        all.filter_map(|record| match record {
+            Record::Event(event) => Some(event.event_type),
+            _ => None,
+        })
+        .filter(|event_type| event_type.starts_with(prefix))
+        .collect()
+    }
+
     #[must_use]
     pub fn urls(&self) -> BTreeMap<String, UrlRecord> {
         let all = self.store.all().into_iter();

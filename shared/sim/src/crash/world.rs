@@ -112,9 +112,15 @@ impl World {
     /// # Panics
     /// If the subscription is refused, which no scenario means.
     pub fn subscribe(&self, url: &str) -> Subscription {
+        self.subscribe_to(url, "*")
+    }
+
+    /// # Panics
+    /// If the subscription is refused, which no scenario means.
+    pub fn subscribe_to(&self, url: &str, event_type: &str) -> Subscription {
         let new = NewSubscription {
             url: url.to_owned(),
-            event_types: vec!["*".to_owned()],
+            event_types: vec![event_type.to_owned()],
             filters: Vec::new(),
             filter_connector: Connector::And,
             auth_token: None,

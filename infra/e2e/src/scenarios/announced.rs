@@ -1,0 +1,33 @@
+//! Whoever subscribes to them is told when a URL's state changes.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::receiver::Reply;
+use crate::scene::Scene;
+use crate::waiting::until;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let watched = scene.subscribe("watched", Reply::Status(200)).await?;
+    let own_events = json!({ "event_types": ["holdfast.url.*"] });
+    let watcher = scene.subscribe_with("watcher", "watcher", Reply::Status(200), own_events).await?;
+    scene.steer(&watched.url_id, "freeze", "to be told").await?;
+    scene.steer(&watched.url_id, "enable", "to be told too").await?;
+    let told = until("both changes are told", scene.soon(), async || {
+        // Other scenarios change URLs of theirs at the same time.
+        let arrivals = scene.receiver().arrivals(&watcher.path);
+        let events: Vec<Value> =
+            arrivals.iter().filter_map(|arrival| serde_json::from_slice(&arrival.body).ok()).collect();
+        let ours: Vec<Value> =
+            events.into_iter().filter(|event| event["data"]["url_id"] == watched.url_id.as_str()).collect();
+        Ok((ours.len() >= 2).then_some(ours))
+    })
+    .await?;
+    for (to, why) in [("frozen", "to be told"), ("enabled", "to be told too")] {
+        let event = told.iter().find(|event| event["data"]["to"] == to);
+        let event = event.with_context(|| format!("{to} was not told: {told:?}"))?;
+        ensure!(event["type"] == format!("holdfast.url.{to}"), "unexpected: {event}");
+        ensure!(event["data"]["why"] == why && event["data"]["url"].is_string(), "unexpected: {event}");
+    }
+    scene.unsubscribe(&watcher).await
+}
