@@ -1,0 +1,130 @@
+//! Runs the commands of a page, in order, against a server of their own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use holdfast_e2e::waiting::{SOON, until};
+use serde_json::Value;
+
+use super::fences::Block;
+use crate::process::Server;
+
+/// As first-steps.md starts it. What is said there to start it otherwise is done.
+const SPEED: u32 = 3_600;
+/// Stands in the page for the address that the server of a reader has.
+const SHOWN_BASE: &str = "http://127.0.0.1:8080";
+/// What a page calls an id that a reader copies from an answer, the field it has there, and how it begins.
+const NAMED: [(&str, &str, &str); 6] = [
+    ("SUBSCRIPTION_ID", "id", "sub_"),
+    ("DELIVERY_ID", "id", "dlv_"),
+    ("URL_ID", "url_id", "url_"),
+    ("REPLAY_ID", "id", "rpl_"),
+    ("KEY_ID", "id", "key_"),
+    ("NEW_KEY", "key", "hf_"),
+];
+/// Shows what was answered, and fails where the status is not the expected one: 2xx, or what the command says behind a `#`.
+const PRELUDE: &str = r##"set -euo pipefail
+curl() {
+  local status
+  status=$(command curl --silent --show-error --output answer --write-out '%{http_code}' "$@")
+  cat answer
+  echo
+  case "$status" in ${EXPECTED:-2??}) ;; *) echo "curl $*: $status, expected ${EXPECTED:-2xx}" >&2; return 1 ;; esac
+}
+"##;
+
+pub(super) struct Shell<'a> {
+    folder: &'a Path,
+    server: Server,
+    /// `export` lines so far.
+    exports: String,
+    answers: Vec<Value>,
+}
+
+impl<'a> Shell<'a> {
+    pub(super) fn start(folder: &'a Path) -> Shell<'a> {
+        let server = Server::start(&folder.join(".holdfast"), SPEED, &["--log-level", "warn"]);
+        let exports = format!("export BASE={} KEY={}\n", server.base, server.key);
+        Shell { folder, server, exports, answers: Vec::new() }
+    }
+
+    /// Runs a block, until the answer to its last command is what is shown behind it if that can be waited for.
+    pub(super) async fn run(&mut self, block: &Block, shown: Option<&Value>) -> Result<()> {
+        if let Some(flags) = block.text.trim().strip_prefix("cargo run -- ") {
+            ensure!(flags == format!("--speed {SPEED}"), "a start that no test knows: {flags}");
+            return Ok(());
+        }
+        let script = self.script(&block.text)?;
+        let Some(shown) = shown else { return self.once(&script).map(|_| ()) };
+        let asks_only = !["-d ", "-X ", "--data"].iter().any(|flag| script.contains(flag));
+        if !asks_only {
+            let last = self.once(&script)?;
+            ensure!(super::shown::agrees(shown, &last), "answered {last}, shown is {shown}");
+            return Ok(());
+        }
+        let mut last = Value::Null;
+        let agreed = until("the answer is as shown", SOON, async || {
+            last = self.once(&script)?;
+            Ok(super::shown::agrees(shown, &last).then_some(()))
+        });
+        agreed.await.with_context(|| format!("answered {last}, shown is {shown}"))
+    }
+
+    /// The block as bash gets it: with the addresses and ids that are right here.
+    fn script(&mut self, text: &str) -> Result<String> {
+        let mut text = text.replace(SHOWN_BASE, &self.server.base);
+        for (name, field, prefix) in NAMED {
+            if text.contains(name) {
+                let id = self.answers.iter().rev().find_map(|answer| find(answer, field, prefix));
+                text = text.replace(name, &id.with_context(|| format!("no answer had a {name} so far"))?);
+            }
+        }
+        for line in text.lines().filter(|line| line.starts_with("export ")) {
+            self.exports += &format!("{line}\n");
+        }
+        Ok(format!("{PRELUDE}{}{}", self.exports, with_expected_statuses(&text)))
+    }
+
+    /// The answer to the last command, if it is JSON.
+    fn once(&mut self, script: &str) -> Result<Value> {
+        let answer = self.folder.join("answer");
+        let _ = fs::remove_file(&answer);
+        let done = Command::new("bash").arg("-c").arg(script).current_dir(self.folder).output()?;
+        let (said, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+        if !done.status.success() {
+            bail!("{wrong}\nit answered: {said}\nthe server says: {}", self.server.process.stderr());
+        }
+        self.answers.extend(said.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        let last = fs::read_to_string(&answer).unwrap_or_default();
+        Ok(serde_json::from_str(&last).unwrap_or_default())
+    }
+}
+
+/// The first text of that name that begins so, or an `id` that does.
+fn find(answer: &Value, field: &str, prefix: &str) -> Option<String> {
+    match answer {
+        Value::Object(fields) => {
+            let direct = [field, "id"].iter().filter_map(|name| fields.get(*name)?.as_str());
+            let direct = direct.filter(|text| text.starts_with(prefix)).map(str::to_owned).next();
+            direct.or_else(|| fields.values().find_map(|value| find(value, field, prefix)))
+        }
+        Value::Array(items) => items.iter().find_map(|value| find(value, field, prefix)),
+        _ => None,
+    }
+}
+
+/// `curl … # 409` expects a 409.
+fn with_expected_statuses(text: &str) -> String {
+    let mut script = String::new();
+    for line in text.lines() {
+        let status = line.rsplit_once(" # ").and_then(|(_, comment)| comment.get(..3));
+        script += &format!("{line}\n");
+        if let Some(status) = status.filter(|status| status.parse::<u16>().is_ok()) {
+            let at = script.rfind("curl ").expect("a status behind a call");
+            script.insert_str(at, &format!("EXPECTED={status} "));
+        }
+    }
+    script
+}
