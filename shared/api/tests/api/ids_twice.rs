@@ -7,7 +7,7 @@ use holdfast_core::ports::{Clock, Expect, Store, Write};
 use holdfast_core::records::{EventRecord, IdPhase, Record};
 use serde_json::json;
 
-use crate::world::World;
+use crate::world::{Hangs, World};
 
 const EVENT: &str = r#"{"id":"x","type":"a","data":1}"#;
 
@@ -89,4 +89,50 @@ async fn a_repeat_waits_for_three_seconds_and_no_longer() {
     told.problem(503);
     assert_eq!(told.header("retry-after"), "1");
     assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+/// Whoever accepts an event dies after its id was leased, before or after its deliveries were queued.
+async fn killed_between_the_phases(hangs: Hangs) {
+    let world = World::new();
+    world.subscribe("a").await;
+    *world.queue.hangs.lock().unwrap() = Some(hangs);
+    let killed = tokio::time::timeout(Duration::from_secs(1), world.post("/v1/events", EVENT)).await;
+    assert!(killed.is_err(), "it was answered before all was safe");
+    *world.queue.hangs.lock().unwrap() = None;
+    // What was queued is delivered meanwhile.
+    world.work().await;
+    // The lease of the dead still holds: nobody knows yet that it is dead.
+    world.post("/v1/events", EVENT).await.problem(503);
+    world.clock.advance(Duration::from_secs(31));
+    let told = world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(told, json!({"id": "x", "deliveries": 1, "duplicate": false}));
+    let told = world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(told["duplicate"], true);
+    world.work().await;
+    let bodies = world.receiver.bodies.lock().unwrap().clone();
+    assert_eq!(bodies.len(), 1, "delivered more than once");
+    let body: serde_json::Value = serde_json::from_slice(&bodies[0]).unwrap();
+    assert_eq!(body["timestamp"], "2026-01-01T00:00:00.000Z", "not the time at which it was accepted first");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_survives_a_kill_before_its_deliveries_are_queued() {
+    killed_between_the_phases(Hangs::Before).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_id_survives_a_kill_after_its_deliveries_were_queued() {
+    killed_between_the_phases(Hangs::After).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_equal_posts_at_once_are_one_event() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let posts = (0..50).map(|_| world.post("/v1/events", EVENT));
+    let told = futures_util::future::join_all(posts).await;
+    let first = told.iter().filter(|told| told.expect(StatusCode::ACCEPTED)["duplicate"] == false).count();
+    assert_eq!(first, 1);
+    world.work().await;
+    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 1);
 }

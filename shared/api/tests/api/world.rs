@@ -49,10 +49,18 @@ impl Sender for Receiver {
     }
 }
 
-/// Takes nothing while it is broken.
+/// Takes nothing while it is broken, and never answers while it hangs.
 pub(crate) struct FragileQueue {
     inner: MemoryQueue,
     pub(crate) broken: AtomicBool,
+    pub(crate) hangs: Mutex<Option<Hangs>>,
+}
+
+/// Where a call to the queue hangs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hangs {
+    Before,
+    After,
 }
 
 #[async_trait]
@@ -61,7 +69,14 @@ impl Queue for FragileQueue {
         if self.broken.load(Ordering::Relaxed) {
             return Err(SendError::Partly { unsent: messages, why: "10.0.0.7 is down".to_owned() });
         }
-        self.inner.send(queue, messages).await
+        let hangs = *self.hangs.lock().unwrap();
+        if hangs != Some(Hangs::Before) {
+            self.inner.send(queue, messages).await?;
+        }
+        match hangs {
+            Some(_) => std::future::pending().await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -74,7 +89,7 @@ impl World {
         let clock = Arc::new(VirtualClock::new(START));
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
-        let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false) });
+        let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
         let receiver = Arc::new(Receiver { status: AtomicU16::new(200), bodies: Mutex::default() });
         let ports = Ports {
             store: store.clone(),
