@@ -79,7 +79,9 @@ impl Host {
         Ok(Host { name: Some(name), ..self })
     }
 
-    pub(crate) fn client(&self) -> &reqwest::Client {
+    /// For requests to others than the host.
+    #[must_use]
+    pub fn client(&self) -> &reqwest::Client {
         &self.client
     }
 

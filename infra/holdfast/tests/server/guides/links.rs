@@ -35,7 +35,8 @@ pub(super) fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
         let (path, name) = (entry.path(), entry.file_name());
-        let ours = name == ".github" || !name.to_str().is_none_or(|name| name.starts_with('.')) && name != "target";
+        let ours =
+            name == ".github" || !name.to_str().is_none_or(|name| name.starts_with('.')) && name != "target";
         if path.is_dir() && ours {
             found.extend(pages(&path));
         } else if path.extension().is_some_and(|extension| extension == "md") {

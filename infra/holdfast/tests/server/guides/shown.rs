@@ -35,7 +35,8 @@ fn text_agrees(shown: &str, actual: &str) -> bool {
 
 #[test]
 fn a_part_of_an_answer_agrees_with_it() {
-    let actual = serde_json::json!({ "items": [{ "id": "dlv_12", "n": 1 }, { "id": "dlv_34" }], "next": null });
+    let actual =
+        serde_json::json!({ "items": [{ "id": "dlv_12", "n": 1 }, { "id": "dlv_34" }], "next": null });
     let cases = [
         (r#"{"next": null}"#, true),
         (r#"{"next": "…"}"#, false),

@@ -33,10 +33,9 @@ pub(super) struct Front {
 
 impl Front {
     /// Listens until the runtime ends.
-    pub(super) async fn start() -> Front {
+    pub(super) async fn start(client: reqwest::Client) -> Front {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let front = Front { url, client, inside: Arc::default() };
         let router = Router::new().fallback(receive).with_state(front.clone());
         tokio::spawn(axum::serve(listener, router).into_future());

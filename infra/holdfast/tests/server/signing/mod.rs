@@ -47,7 +47,7 @@ async fn verified_by(language: Language) {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), SPEED, &["--log-level", "warn"]);
     let host = server.host(&Receiver::start().await.unwrap());
-    let front = Front::start().await;
+    let front = Front::start(host.client().clone()).await;
     let subscription = subscribe(&host, &front.url).await;
     let secret = subscription["secret"].as_str().unwrap();
     let right = LibraryReceiver::start(language, secret);
@@ -85,7 +85,7 @@ async fn post(host: &Host, id: &str) {
 }
 
 async fn arrived(front: &Front, count: usize) -> Vec<Arrival> {
-    let arrivals = until(&format!("{count} requests arrive"), SOON, async || {
+    let arrivals = until("all requests arrive", SOON, async || {
         Ok(Some(front.arrivals()).filter(|arrivals| arrivals.len() >= count))
     });
     let arrivals = arrivals.await.unwrap();
