@@ -16,7 +16,7 @@ use crate::new_subscription::new_subscription;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::posted::Posted;
-use crate::{App, Problem};
+use crate::{App, Fault, Problem};
 
 /// A subscription without its secrets and its token.
 #[derive(Serialize)]
@@ -65,6 +65,7 @@ pub(crate) async fn create(
         SubscribeError::TooMany => {
             Problem::conflict(format!("Not created: {error}. Delete one that is not needed."))
         }
+        SubscribeError::Refused(refused) => Problem::invalid(vec![Fault::new("url", refused.to_string())]),
         SubscribeError::Unavailable(error) => error.into(),
     })?;
     let secret = created.secrets.first().map(|secret| secret.value.as_str());

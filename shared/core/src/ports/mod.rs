@@ -9,7 +9,7 @@ pub use clock::{Clock, Entropy};
 pub use queue::{
     Delay, DelayTooLong, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
 };
-pub use sender::{Answer, AttemptRequest, AttemptResult, FailureKind, Sender};
+pub use sender::{Answer, AttemptRequest, AttemptResult, FailureKind, Refused, Sender};
 pub use store::{
     BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned,
     Write, WriteError,

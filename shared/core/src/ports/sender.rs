@@ -8,7 +8,18 @@ use bytes::Bytes;
 #[async_trait]
 pub trait Sender: Send + Sync {
     async fn send(&self, request: AttemptRequest) -> AttemptResult;
+
+    /// Whether this URL may be subscribed, as far as can be told now. Every attempt is checked again: what a name leads to may
+    /// change.
+    async fn check(&self, _url: &str) -> Result<(), Refused> {
+        Ok(())
+    }
 }
+
+/// The rule that a URL breaks, as what follows "the URL".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Refused(pub String);
 
 /// One POST. Not `Debug`: it carries a payload and perhaps a token.
 #[derive(Clone)]
@@ -58,6 +69,8 @@ impl Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
+    /// It was not sent, because it leads to where attempts may not go.
+    Blocked,
     /// The name has no address.
     Dns,
     Connect,
@@ -70,6 +83,7 @@ pub enum FailureKind {
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            FailureKind::Blocked => "blocked",
             FailureKind::Dns => "dns",
             FailureKind::Connect => "connect",
             FailureKind::Tls => "tls",

@@ -24,6 +24,13 @@ pub fn normalise(text: &str, http_allowed: bool) -> Result<String, BadUrl> {
         return Err(BadUrl::TooLong);
     }
     let mut url = Url::parse(text).map_err(|e| BadUrl::NotAUrl(e.to_string()))?;
+    check_form(&url, http_allowed)?;
+    url.set_fragment(None);
+    Ok(url.into())
+}
+
+/// Whether this is a URL to post to at all, wherever it leads.
+pub(super) fn check_form(url: &Url, http_allowed: bool) -> Result<(), BadUrl> {
     let scheme_ok = url.scheme() == "https" || (http_allowed && url.scheme() == "http");
     if !scheme_ok {
         return Err(if http_allowed { BadUrl::NotHttp } else { BadUrl::NotHttps });
@@ -31,8 +38,7 @@ pub fn normalise(text: &str, http_allowed: bool) -> Result<String, BadUrl> {
     if !url.username().is_empty() || url.password().is_some() {
         return Err(BadUrl::UserInfo);
     }
-    url.set_fragment(None);
-    Ok(url.into())
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! Filters look into an event by dotted path.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 
+use super::look::Look;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,8 +47,9 @@ pub enum Connector {
     Or,
 }
 
+/// Many may share one look at the event.
 #[must_use]
-pub fn passes(filters: &[Filter], connector: Connector, event: &[u8]) -> bool {
+pub fn passes(filters: &[Filter], connector: Connector, event: &Look<'_>) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| f.passes(event)),
         Connector::Or => filters.is_empty() || filters.iter().any(|f| f.passes(event)),
@@ -68,17 +67,17 @@ impl Filter {
         (takes_value && self.value.is_none()).then(|| "`value` is required for this op".to_owned())
     }
 
-    fn passes(&self, event: &[u8]) -> bool {
+    fn passes(&self, event: &Look<'_>) -> bool {
         if self.op == Op::Changed {
-            let state = |name: &str| look_up(event, &format!("data.{name}.{}", self.field));
+            let state = |name: &str| event.find(&format!("data.{name}.{}", self.field));
             return state("oldState") != state("newState");
         }
-        let found = look_up(event, &self.field);
+        let found = event.find(&self.field);
         if self.op == Op::Exists {
             // `value: false` asks for the opposite.
             return found.is_some() != (self.value == Some(Value::Bool(false)));
         }
-        let (Some(found), Some(wanted)) = (&found, &self.value) else {
+        let (Some(found), Some(wanted)) = (found, &self.value) else {
             return self.op == Op::Ne;
         };
         let order = compare(found, wanted);
@@ -93,23 +92,6 @@ impl Filter {
             Op::Changed | Op::Exists => false,
         }
     }
-}
-
-/// Goes down the path without reading what stands beside it: an event may hold numbers, texts or depths that cannot be
-/// represented, and must still be found by its other fields.
-fn look_up(event: &[u8], path: &str) -> Option<Value> {
-    let whole: &RawValue = serde_json::from_slice(event).ok()?;
-    let found = path.split('.').try_fold(whole, |value, step| match value.get().as_bytes().first()? {
-        b'{' => serde_json::from_str::<BTreeMap<Cow<str>, &RawValue>>(value.get()).ok()?.remove(step),
-        b'[' => {
-            let mut list: Vec<&RawValue> = serde_json::from_str(value.get()).ok()?;
-            let index = step.parse::<usize>().ok().filter(|index| *index < list.len())?;
-            Some(list.swap_remove(index))
-        }
-        _ => None,
-    })?;
-    // What cannot be represented exists, and equals nothing but its own text.
-    Some(serde_json::from_str(found.get()).unwrap_or_else(|_| Value::String(found.get().to_owned())))
 }
 
 /// Numbers compare as numbers and times as times; other values are equal or not comparable.
@@ -170,13 +152,13 @@ mod tests {
             ("type", "eq", json!("order.changed"), true),
         ] {
             let f = filter(field, op, value);
-            assert_eq!(f.passes(event.to_string().as_bytes()), expected, "{f:?}");
+            assert_eq!(f.passes(&Look::at(event.to_string().as_bytes())), expected, "{f:?}");
         }
     }
 
     #[test]
     fn connectors_join_filters() {
-        let event = br#"{"data": {"a": 1}}"#;
+        let event = &Look::at(br#"{"data": {"a": 1}}"#);
         let both = [filter("data.a", "eq", json!(1)), filter("data.a", "eq", json!(2))];
         assert!(!passes(&both, Connector::And, event));
         assert!(passes(&both, Connector::Or, event));
@@ -189,8 +171,9 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for beside in ["1e999", r#""\ud800""#, deep.as_str(), "1234567890123456789012345678901234567890"] {
             let event = format!(r#"{{"data":{{"beside":{beside},"x":1}}}}"#);
-            assert!(x_is_1.passes(event.as_bytes()), "{beside}");
-            assert!(filter("data.beside", "exists", json!(true)).passes(event.as_bytes()), "{beside}");
+            let event = Look::at(event.as_bytes());
+            assert!(x_is_1.passes(&event), "{beside}");
+            assert!(filter("data.beside", "exists", json!(true)).passes(&event), "{beside}");
         }
     }
 }

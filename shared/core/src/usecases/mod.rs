@@ -25,6 +25,7 @@ mod subscriptions;
 mod surroundings;
 mod sweep;
 mod tally;
+mod target;
 mod unsubscribe;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
-use crate::ports::{Expect, Order, Query, Write};
+use crate::ports::{Expect, Order, Query, Refused, Write};
 use crate::records::{
     Record, Secret, Subscription, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
 };
@@ -31,6 +31,9 @@ pub struct NewSubscription {
 pub enum SubscribeError {
     #[error("{0} already subscribes this URL to the same events")]
     Equal(SubscriptionId),
+    /// The URL leads to where attempts may not go.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     #[error("a tenant has at most {MOST_SUBSCRIPTIONS} subscriptions")]
     TooMany,
     #[error(transparent)]
@@ -60,6 +63,7 @@ impl Engine {
         tenant: &Tenant,
         new: NewSubscription,
     ) -> Result<Subscription, SubscribeError> {
+        self.check_target(&new.url).await?;
         let now = self.ports.clock.now();
         let subscription = Subscription {
             v: VERSION,

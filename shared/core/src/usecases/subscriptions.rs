@@ -7,6 +7,7 @@ use super::{Engine, Unavailable};
 use crate::ids::Tenant;
 use crate::ports::{Order, Query};
 use crate::records::{Record, Subscription};
+use crate::rules::look::Look;
 use crate::rules::{event_type, filter};
 
 /// In the order of their ids.
@@ -74,6 +75,6 @@ pub(super) fn matching<'a>(
     list.iter().filter(move |s| {
         s.active
             && s.event_types.iter().any(|pattern| event_type::matches(pattern, name))
-            && filter::passes(&s.filters, s.filter_connector, body)
+            && filter::passes(&s.filters, s.filter_connector, &Look::at(body))
     })
 }

@@ -1,0 +1,50 @@
+use std::fmt;
+
+use super::cidr::Cidr;
+use super::ports::Ports;
+use super::ranges::Rule;
+use crate::rules::address::BadUrl;
+
+/// Why a URL is not attempted. Reads as what follows "the URL", and never holds more of it than its port.
+///
+/// An address is told by its range and not itself: whoever subscribes a name must not learn from us which internal
+/// address it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is not one to post to, wherever it leads.
+    Form(BadUrl),
+    /// Nothing that could be looked up.
+    Name,
+    Port {
+        port: u16,
+        allowed: Ports,
+    },
+    Address {
+        rule: Rule,
+        range: Cidr,
+        flag: Option<String>,
+    },
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refusal::Form(bad) => bad.fmt(f),
+            Refusal::Name => f.write_str(
+                "must name its host by letters, digits, hyphens and dots, with at most 63 characters between dots and 253 in all",
+            ),
+            Refusal::Port { port, allowed } => {
+                write!(f, "has the port {port}, but only these are allowed: {allowed}")
+            }
+            Refusal::Address { rule, range, flag } => {
+                write!(f, "leads to {rule}, which is not allowed ({range})")?;
+                match flag {
+                    Some(flag) => write!(f, "; start Holdfast with {flag} {range} to allow it"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
