@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use handler::Handler;
 use holdfast_aws::config::{DeliverConfig, Faults, environment};
-use holdfast_aws::{Cloud, logging};
+use holdfast_aws::start;
 use holdfast_egress::{EgressConfig, HttpSender};
 use lambda_runtime::service_fn;
 
@@ -17,18 +17,13 @@ const NAME: &str = "holdfast-deliver";
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    match run().await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(faults) => faults.refuse(NAME),
-    }
+    start::exit(NAME, run().await)
 }
 
 async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
-    logging::start(config.log_level);
-    config.log(NAME);
     let time = config.settings.function_timeout;
-    let cloud = Cloud::connect(config, time).await;
+    let cloud = start::connect(NAME, config, time).await;
     let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
     let sender = HttpSender::new(egress, cloud.clock())
         .map_err(|error| Faults::of("attempts cannot be made", &error))?;

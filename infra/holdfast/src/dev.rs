@@ -44,7 +44,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     };
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
-    let app = App { engine: Arc::clone(&engine), keys: Keys::single(&key, "default".into()) };
+    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key::built_in(&key)]) };
     let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
     let router = holdfast_api::router(Arc::new(app)).merge(receivers::router(receivers));
 

@@ -6,9 +6,21 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE32_NOPAD;
+use holdfast_api::{BuiltIn, HashedKey};
 use holdfast_core::ports::Entropy;
 
 const FILE: &str = "key";
+
+/// It has all roles, and tenant `default` is meant when a call names none.
+pub(crate) fn built_in(key: &str) -> BuiltIn {
+    BuiltIn {
+        name: "development",
+        key: HashedKey::of(key),
+        home: Some("default".into()),
+        description: "The development key, which is printed at every start",
+        change: "It is in the file `key` of the data folder: delete the file and start again to get a new one.",
+    }
+}
 
 pub(crate) fn load_or_create(folder: &Path, entropy: &dyn Entropy) -> Result<String> {
     let path = folder.join(FILE);

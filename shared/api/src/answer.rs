@@ -4,10 +4,12 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::ListPage;
 use serde::{Serialize, Serializer};
 
+use crate::auth::Owned;
 use crate::cursor::ListTag;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -40,14 +42,26 @@ struct ListAnswer<T> {
     next: Option<String>,
 }
 
-/// One page of a list, with the cursor of the next.
+/// One page of a list, with the cursor of the next. Each item says whose it is where the list is of all tenants.
 pub(crate) fn list<'a, T, A: Serialize>(
-    page: &'a ListPage<T>,
+    page: &'a ListPage<Owned<T>>,
     tag: &ListTag,
-    shown: impl FnMut(&'a T) -> A,
+    mut shown: impl FnMut(&'a T) -> A,
 ) -> Response {
-    let next = page.next.as_deref().map(|next| tag.cursor(next));
-    json(StatusCode::OK, &ListAnswer { items: page.items.iter().map(shown).collect(), next })
+    #[derive(Serialize)]
+    struct Item<'a, A> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tenant: Option<&'a Tenant>,
+        #[serde(flatten)]
+        shown: A,
+    }
+    let of = |owned: &'a Owned<T>| Item { tenant: owned.tenant.as_ref(), shown: shown(&owned.item) };
+    list_of(page.items.iter().map(of).collect(), tag, page.next.as_deref())
+}
+
+/// One page of a list that belongs to nobody.
+pub(crate) fn list_of<A: Serialize>(items: Vec<A>, tag: &ListTag, next: Option<&str>) -> Response {
+    json(StatusCode::OK, &ListAnswer { items, next: next.map(|next| tag.cursor(next)) })
 }
 
 /// A time as the API writes it: RFC 3339 in UTC.

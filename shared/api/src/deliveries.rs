@@ -11,7 +11,7 @@ use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage,
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Admin;
+use crate::auth::{Across, Admin};
 use crate::params::Params;
 use crate::path::{self, PathId};
 use crate::{App, Problem};
@@ -108,20 +108,22 @@ fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    across: Across,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let filter = filter_of(&mut params);
-    let part = params.finish("deliveries", &tenant)?;
-    let nothing = ListPage { items: Vec::new(), next: None };
-    let page = match filter {
-        None => nothing,
-        Some(filter) => match app.engine.list_deliveries(&tenant, &filter, part.after, part.limit).await {
-            Ok(page) => page,
-            Err(ListError::UnknownEvent) => nothing,
-            Err(ListError::Unavailable(error)) => return Err(error.into()),
-        },
+    let part = params.finish("deliveries", &across.tag())?;
+    let (engine, filter) = (&app.engine, filter.as_ref());
+    let load = |tenant, after, limit| async move {
+        let nothing = ListPage { items: Vec::new(), next: None };
+        let Some(filter) = filter else { return Ok(nothing) };
+        match engine.list_deliveries(&tenant, filter, after, limit).await {
+            Ok(page) => Ok(page),
+            Err(ListError::UnknownEvent) => Ok(nothing),
+            Err(ListError::Unavailable(error)) => Err(error.into()),
+        }
     };
+    let page = across.list(&app, &part, load).await?;
     Ok(answer::list(&page, &part.tag, ShownDelivery::of))
 }
 

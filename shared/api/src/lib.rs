@@ -10,6 +10,7 @@ mod cursor;
 mod deliveries;
 mod events;
 mod fields;
+mod keys;
 mod new_subscription;
 mod params;
 mod path;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 
 use holdfast_core::usecases::Engine;
 
-pub use auth::Keys;
+pub use auth::{BuiltIn, HashedKey, Keys};
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 

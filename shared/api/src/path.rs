@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use holdfast_core::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
+use holdfast_core::ids::{DeliveryKey, KeyId, SubscriptionId, Tenant, UrlId};
 
 use crate::Problem;
 
@@ -43,6 +43,10 @@ impl PathId {
 
     pub(crate) fn url(&self) -> Result<UrlId, Problem> {
         url_id(&self.0).ok_or_else(|| Problem::not_found("URL"))
+    }
+
+    pub(crate) fn key(&self) -> Result<KeyId, Problem> {
+        is_short(&self.0, "key_").then(|| KeyId(self.0.clone())).ok_or_else(|| Problem::not_found("key"))
     }
 
     pub(crate) fn delivery(&self, tenant: &Tenant) -> Result<DeliveryKey, Problem> {

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use holdfast_core::rules::access::Role;
 use holdfast_core::usecases::Unavailable;
 use serde::Serialize;
 
@@ -74,6 +75,25 @@ impl Problem {
     pub(crate) fn unauthorized() -> Problem {
         let detail = "A valid key is required: send the header `authorization: Bearer hf_…`.";
         Problem::new(StatusCode::UNAUTHORIZED, detail).with("www-authenticate", "Bearer")
+    }
+
+    pub(crate) fn wrong_role(has: Role, needs: Role) -> Problem {
+        let suffices: Vec<_> =
+            Role::ALL.into_iter().filter(|role| role.suffices(needs)).map(Role::as_str).collect();
+        let (has, suffices) = (has.as_str(), suffices.join(" or "));
+        let detail = format!("This key has the role {has}, and this call needs {suffices}: use such a key.");
+        Problem::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    pub(crate) fn other_tenant() -> Problem {
+        let detail = "This key is for one tenant, and only an operator's key may name another one: \
+                      leave `tenant` out, or use the other tenant's key.";
+        Problem::new(StatusCode::FORBIDDEN, detail)
+    }
+
+    pub(crate) fn no_such_tenant() -> Problem {
+        let detail = "There is no such tenant; make a key for it first, with POST /v1/keys.";
+        Problem::new(StatusCode::NOT_FOUND, detail)
     }
 
     pub(crate) fn try_again(detail: impl Into<String>) -> Problem {

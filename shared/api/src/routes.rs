@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, answer, deliveries, events, subscriptions, urls};
+use crate::{App, Problem, answer, deliveries, events, keys, subscriptions, urls};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -36,6 +36,9 @@ routes! {
     get "/v1/deliveries" deliveries::list;
     get "/v1/deliveries/{id}" deliveries::view;
     post "/v1/deliveries/{id}/replay" deliveries::replay;
+    post "/v1/keys" keys::create;
+    get "/v1/keys" keys::list;
+    delete "/v1/keys/{id}" keys::delete;
 }
 
 /// There is no middleware: each answer is made whole in one place, `answer` or `problem`.

@@ -11,7 +11,7 @@ use holdfast_core::usecases::SubscribeError;
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Admin;
+use crate::auth::{Across, Admin};
 use crate::new_subscription::new_subscription;
 use crate::params::Params;
 use crate::path::PathId;
@@ -74,11 +74,14 @@ pub(crate) async fn create(
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    across: Across,
     params: Params,
 ) -> Result<Response, Problem> {
-    let part = params.finish("subscriptions", &tenant)?;
-    let page = app.engine.list_subscriptions(&tenant, part.after, part.limit).await?;
+    let part = params.finish("subscriptions", &across.tag())?;
+    let engine = &app.engine;
+    let load =
+        |tenant, after, limit| async move { Ok(engine.list_subscriptions(&tenant, after, limit).await?) };
+    let page = across.list(&app, &part, load).await?;
     Ok(answer::list(&page, &part.tag, ShownSubscription::of))
 }
 

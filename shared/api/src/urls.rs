@@ -6,14 +6,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use holdfast_core::ids::Tenant;
 use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{Manual, UrlState};
 use holdfast_core::usecases::{SteerError, Steered, UrlView};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Admin;
+use crate::auth::{Across, Admin};
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
@@ -105,12 +104,15 @@ const STATES: [(&str, UrlState); 3] =
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    across: Across,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let state = params.word("state", &STATES);
-    let part = params.finish("urls", &tenant)?;
-    let page = app.engine.list_urls(&tenant, state, part.after, part.limit).await?;
+    let part = params.finish("urls", &across.tag())?;
+    let engine = &app.engine;
+    let load =
+        |tenant, after, limit| async move { Ok(engine.list_urls(&tenant, state, after, limit).await?) };
+    let page = across.list(&app, &part, load).await?;
     Ok(answer::list(&page, &part.tag, ShownUrl::of))
 }
 
@@ -126,45 +128,46 @@ pub(crate) async fn view(
 
 pub(crate) async fn enable(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    admin: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &tenant, &id, Manual::Enable, &body).await?;
+    let steered = steer(&app, &admin, &id, Manual::Enable, &body).await?;
     let counts = Counts { released: steered.released, expired: steered.expired, more: steered.more };
     Ok(answer::json(StatusCode::OK, &ShownUrl { counts: Some(counts), ..ShownUrl::of(&steered.url) }))
 }
 
 pub(crate) async fn freeze(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    admin: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &tenant, &id, Manual::Freeze, &body).await?;
+    let steered = steer(&app, &admin, &id, Manual::Freeze, &body).await?;
     Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
 }
 
 pub(crate) async fn disable(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    admin: Admin,
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &tenant, &id, Manual::Disable, &body).await?;
+    let steered = steer(&app, &admin, &id, Manual::Disable, &body).await?;
     Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
 }
 
 async fn steer(
     app: &App,
-    tenant: &Tenant,
+    admin: &Admin,
     id: &PathId,
     action: Manual,
     body: &Bytes,
 ) -> Result<Steered, Problem> {
     let id = id.url()?;
     let (reason, replay_expired) = wish_of(body, action)?;
-    let steered = app.engine.steer(tenant, &id, action, reason.as_deref(), replay_expired).await;
+    let steered =
+        app.engine.steer(&admin.tenant, &id, action, reason.as_deref(), replay_expired, &admin.by).await;
     steered.map_err(|error| match error {
         SteerError::Unknown => Problem::not_found("URL"),
         SteerError::Frozen(_) => Problem::conflict(

@@ -16,6 +16,7 @@ pub mod metrics;
 #[cfg(feature = "api")]
 pub mod operator_key;
 pub mod queue;
+pub mod start;
 mod store;
 mod sweeping;
 mod wiring;

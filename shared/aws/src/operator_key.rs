@@ -8,6 +8,13 @@ const PREFIX: &str = "hf_";
 /// Shorter ones can be guessed.
 const SHORTEST: usize = 32;
 
+/// What it is called where keys are listed, and what is said about it there.
+pub const NAME: &str = "operator-secret";
+pub const DESCRIPTION: &str = "The generated secret in Secrets Manager";
+/// For whoever tries to delete it.
+pub const CHANGE: &str = "It is the secret in Secrets Manager that OperatorSecretArn of the stack names: \
+                          store another value there, and the functions take it when they start anew.";
+
 /// Asks Secrets Manager for it.
 pub async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<String, Faults> {
     let client = aws_sdk_secretsmanager::Client::new(sdk);

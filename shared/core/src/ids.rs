@@ -7,6 +7,7 @@ use data_encoding::{BASE32HEX_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::rules::access::is_tenant_name;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -45,6 +46,8 @@ id!(/// 26 characters derived from event id and acceptance time: an id used agai
     EventKey);
 id!(/// `job_` and 26 characters.
     JobId);
+id!(/// `key_` and 26 characters, derived from the key's hash.
+    KeyId);
 
 /// 128 bits as 26 lower-case letters and digits: safe in headers, paths, shells and keys, and in the order of the bytes.
 fn short(bytes: [u8; 16]) -> String {
@@ -97,6 +100,22 @@ impl JobId {
     pub fn derived(parts: &[&str]) -> Self {
         let parts: Vec<&[u8]> = parts.iter().map(|p| p.as_bytes()).collect();
         JobId(format!("job_{}", short(hash(&parts))))
+    }
+}
+
+impl Tenant {
+    /// `None`: no tenant can have this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        is_tenant_name(name).then(|| Tenant(name.to_owned()))
+    }
+}
+
+impl KeyId {
+    /// `hash`: the key's [`fingerprint`].
+    #[must_use]
+    pub fn of(hash: &str) -> Self {
+        KeyId(format!("key_{}", short(self::hash(&[b"key", hash.as_bytes()]))))
     }
 }
 

@@ -7,7 +7,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::answer::MOST_READ;
 use crate::config::EgressConfig;
-use crate::resolver::SystemResolver;
+use crate::resolver::GuardedResolver;
 
 /// A dead HTTP/2 connection is noticed after the interval and the timeout; without the pings, every attempt to its receiver
 /// would run into the deadline until the kernel gives the connection up.
@@ -27,16 +27,24 @@ pub enum BuildError {
     Client(#[from] reqwest::Error),
 }
 
-pub(crate) fn build(config: &EgressConfig) -> Result<reqwest::Client, BuildError> {
+pub(crate) fn build(config: &EgressConfig, resolver: GuardedResolver) -> Result<reqwest::Client, BuildError> {
     if config.timeout.is_zero() {
         return Err(BuildError::ZeroTimeout);
     }
-    let client = reqwest::Client::builder()
-        .tls_backend_preconfigured(tls(config)?)
-        .dns_resolver(SystemResolver)
+    let client = reqwest::Client::builder().tls_backend_preconfigured(tls(config)?);
+    // Before a proxy is set: this one clears them all, those of the environment too.
+    let client = client.no_proxy();
+    let client = match &config.proxy {
+        Some(proxy) => {
+            let host = proxy.url().host_str().unwrap_or_default();
+            let client = client.dns_resolver(resolver.for_proxy(host));
+            client.proxy(reqwest::Proxy::all(proxy.url().clone())?)
+        }
+        None => client.dns_resolver(resolver),
+    };
+    let client = client
         .redirect(Policy::none())
         .referer(false)
-        .no_proxy()
         .tcp_nodelay(true)
         // The sender has a deadline of its own. This one is here because it is shared out over the addresses of a name, so
         // that one dead address does not take the time of those after it.

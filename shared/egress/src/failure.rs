@@ -3,9 +3,10 @@ use std::io;
 use std::time::Duration;
 
 use holdfast_core::ports::{Answer, FailureKind};
+use holdfast_core::rules::guard::Refusal;
 use rustls::InvalidMessage;
 
-use crate::resolver::NoAddress;
+use crate::resolver::Unresolved;
 
 /// A sentence for the operator has no use for more.
 const LONGEST_DETAIL_CHARS: usize = 300;
@@ -17,6 +18,19 @@ pub(crate) fn failed(kind: FailureKind, detail: impl AsRef<str>) -> Answer {
 /// Nothing was sent, because what was to be sent is no request.
 pub(crate) fn not_a_request(why: impl std::fmt::Display) -> Answer {
     failed(FailureKind::Connect, format!("no request can be made: {why}"))
+}
+
+/// Nothing was sent, because of where it would have gone.
+pub(crate) fn blocked(refusal: &Refusal) -> Answer {
+    failed(FailureKind::Blocked, format!("the URL {refusal}"))
+}
+
+/// No connection was begun, because there is no address for one.
+pub(crate) fn unresolved(error: &Unresolved) -> Answer {
+    match error {
+        Unresolved::NoAddress { .. } => failed(FailureKind::Dns, error.to_string()),
+        Unresolved::Refused(refusal) => blocked(refusal),
+    }
 }
 
 pub(crate) fn no_answer_within(timeout: Duration) -> Answer {
@@ -33,8 +47,8 @@ pub(crate) fn no_end_within(timeout: Duration, status: u16) -> Answer {
 /// What the HTTP client's error means. The client's own text is never used, because it holds the URL; the texts below it do not.
 pub(crate) fn from_client(error: &reqwest::Error, timeout: Duration) -> Answer {
     let causes = Causes::of(error);
-    if let Some(detail) = causes.dns {
-        return failed(FailureKind::Dns, detail);
+    if let Some(answer) = causes.unresolved {
+        return answer;
     }
     if let Some(detail) = causes.tls {
         return failed(FailureKind::Tls, format!("TLS failed: {detail}"));
@@ -62,7 +76,7 @@ pub(crate) fn from_client(error: &reqwest::Error, timeout: Duration) -> Answer {
 /// What was found on the way down the chain of an error.
 #[derive(Default)]
 struct Causes {
-    dns: Option<String>,
+    unresolved: Option<Answer>,
     tls: Option<String>,
     io: Option<io::ErrorKind>,
     deepest: Option<String>,
@@ -80,8 +94,8 @@ impl Causes {
     }
 
     fn note(&mut self, link: &(dyn Error + 'static)) {
-        if let Some(error) = link.downcast_ref::<NoAddress>() {
-            self.dns = Some(error.to_string());
+        if let Some(error) = link.downcast_ref::<Unresolved>() {
+            self.unresolved = Some(unresolved(error));
         } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
             self.tls = Some(describe_tls(error));
         } else if let Some(error) = link.downcast_ref::<io::Error>() {

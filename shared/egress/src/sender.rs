@@ -2,20 +2,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, Sender};
+use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, Refused, Sender};
+use holdfast_core::rules::guard::Guard;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Request, Response, Url};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer;
 use crate::client::{self, BuildError};
 use crate::config::EgressConfig;
 use crate::failure;
+use crate::lookup::{Lookup, SystemLookup};
+use crate::resolver::{GuardedResolver, Unresolved};
 use crate::retry_after;
+
+/// Whoever subscribes waits no longer than this for a name to be looked up. The attempt will tell what became of it.
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 /// Makes attempts with one HTTP client, whose connections are reused.
 pub struct HttpSender {
     client: Client,
+    guard: Arc<Guard>,
+    resolver: GuardedResolver,
+    /// Whether all connections go to a proxy, which is then the only one to look the names of receivers up.
+    by_proxy: bool,
     timeout: Duration,
     /// A `retry-after` that is a date can be turned into a wait only by who knows the time.
     clock: Arc<dyn Clock>,
@@ -23,8 +33,19 @@ pub struct HttpSender {
 
 impl HttpSender {
     pub fn new(config: EgressConfig, clock: Arc<dyn Clock>) -> Result<HttpSender, BuildError> {
-        let client = client::build(&config)?;
-        Ok(HttpSender { client, timeout: config.timeout, clock })
+        HttpSender::with_lookup(config, clock, Arc::new(SystemLookup))
+    }
+
+    pub fn with_lookup(
+        config: EgressConfig,
+        clock: Arc<dyn Clock>,
+        lookup: Arc<dyn Lookup>,
+    ) -> Result<HttpSender, BuildError> {
+        let guard = Arc::new(config.guard.clone());
+        let resolver = GuardedResolver::new(Arc::clone(&guard), lookup);
+        let client = client::build(&config, resolver.clone())?;
+        let by_proxy = config.proxy.is_some();
+        Ok(HttpSender { client, guard, resolver, by_proxy, timeout: config.timeout, clock })
     }
 
     async fn attempt(&self, request: AttemptRequest, deadline: Instant) -> Answer {
@@ -32,11 +53,22 @@ impl HttpSender {
             Ok(request) => request,
             Err(refused) => return refused,
         };
-        match timeout_at(deadline, self.client.execute(request)).await {
+        if let Err(refusal) = self.guard.check_url(request.url()) {
+            return failure::blocked(&refusal);
+        }
+        match timeout_at(deadline, self.execute(request)).await {
             Ok(Ok(response)) => self.finish(response, deadline).await,
-            Ok(Err(error)) => failure::from_client(&error, self.timeout),
+            Ok(Err(failed)) => failed,
             Err(_) => failure::no_answer_within(self.timeout),
         }
+    }
+
+    async fn execute(&self, request: Request) -> Result<Response, Answer> {
+        // Without a proxy the client asks the resolver by itself.
+        if let Some(name) = request.url().domain().filter(|_| self.by_proxy) {
+            self.resolver.addresses(name).await.map_err(|error| failure::unresolved(&error))?;
+        }
+        self.client.execute(request).await.map_err(|error| failure::from_client(&error, self.timeout))
     }
 
     /// An answer counts only when it is complete, as far as it is read at all.
@@ -57,6 +89,17 @@ impl Sender for HttpSender {
         let started = Instant::now();
         let answer = self.attempt(request, started + self.timeout).await;
         AttemptResult { answer, took: started.elapsed() }
+    }
+
+    async fn check(&self, url: &str) -> Result<(), Refused> {
+        let url = Url::parse(url).map_err(|e| Refused(format!("is not a URL: {e}")))?;
+        self.guard.check_url(&url).map_err(|refusal| Refused(refusal.to_string()))?;
+        let Some(name) = url.domain() else { return Ok(()) };
+        match timeout(LONGEST_CHECK, self.resolver.addresses(name)).await {
+            Ok(Err(Unresolved::Refused(refusal))) => Err(Refused(refusal.to_string())),
+            // A name that cannot be looked up now may be there when it is needed.
+            Ok(Ok(_) | Err(Unresolved::NoAddress { .. })) | Err(_) => Ok(()),
+        }
     }
 }
 

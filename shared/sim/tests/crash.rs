@@ -75,7 +75,7 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
 fn a_disabled_url_is_probed_and_released() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false, "me"))
             .unwrap();
         world.receiver.fail_next(URL, 2);
         for id in ["one", "two", "three", "four", "five"] {
@@ -93,7 +93,7 @@ fn a_disabled_url_is_probed_and_released() {
 fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
             .unwrap();
         for id in ["one", "two", "three"] {
             world.post(id);
@@ -101,7 +101,7 @@ fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
         world.run_for(HOUR * 24);
         assert_eq!(world.receiver.seen(), []);
         all_are(world, DeliveryState::Parked);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me"))
             .unwrap();
         world.run_for(HOUR);
         all_are(world, DeliveryState::Delivered);
@@ -115,7 +115,7 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
         let kept = world.subscribe(URL);
         let dropped = world.subscribe(OTHER);
         for url_id in [&kept.url_id, &dropped.url_id] {
-            block_on(world.engine.steer(&world.tenant, url_id, Manual::Freeze, None, false)).unwrap();
+            block_on(world.engine.steer(&world.tenant, url_id, Manual::Freeze, None, false, "me")).unwrap();
         }
         world.post("one");
         world.run_for(HOUR);
@@ -160,7 +160,7 @@ fn side_by_side(seed: u64, deaths: bool) {
         world.post(&format!("event {n}"));
     }
     let steered = |world: &World, action| {
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, action, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, action, None, false, "me"))
     };
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
@@ -204,7 +204,7 @@ fn one_probe_over_all_hosts() {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
         world.receiver.answer(URL, 500);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false, "me"))
             .unwrap();
         for n in 0..6 {
             world.post(&format!("event {n}"));
@@ -230,7 +230,7 @@ fn every_change_of_state_is_told_once_to_who_asked_for_it() {
         world.subscribe_to(OTHER, "holdfast.url.*");
         // The probe of the one event enables the URL again.
         for action in [Manual::Freeze, Manual::Enable, Manual::Disable] {
-            block_on(world.engine.steer(&world.tenant, &watched.url_id, action, None, false)).unwrap();
+            block_on(world.engine.steer(&world.tenant, &watched.url_id, action, None, false, "me")).unwrap();
         }
         world.post("one");
         world.run_for(HOUR * 4);

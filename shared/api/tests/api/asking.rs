@@ -30,6 +30,9 @@ async fn nothing_else_is_answered_without_a_valid_key() {
         ("POST", "/v1/urls/x/enable"),
         ("GET", "/v1/deliveries"),
         ("POST", "/v1/deliveries/x/replay"),
+        ("POST", "/v1/keys"),
+        ("GET", "/v1/keys?tenant="),
+        ("DELETE", "/v1/keys/x"),
     ];
     for (method, path) in calls {
         for key in ["", "Bearer", "Bearer ", "Bearer hf_tesT", "Bearer hf_test2", "Basic hf_test", "hf_test"]

@@ -54,7 +54,7 @@ async fn people_steer_urls_and_leave_a_history() {
     let expected = [("frozen", "enabled"), ("disabled", "frozen"), ("enabled", "disabled")];
     assert_eq!(changes, expected.map(|(from, to)| (json!(from), json!(to))).each_ref().map(|(a, b)| (a, b)));
     let oldest = json!({
-        "at": "2026-01-01T00:00:00.000Z", "from": "enabled", "to": "disabled", "by": "api", "why": "moving",
+        "at": "2026-01-01T00:00:00.000Z", "from": "enabled", "to": "disabled", "by": "built-in", "why": "moving",
     });
     assert_eq!(history[2], oldest);
 }

@@ -12,9 +12,11 @@ use bytes::Bytes;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::ports::{
     Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
+    Store,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
+use holdfast_sim::crash::Interruptible;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -86,18 +88,20 @@ impl World {
     }
 
     pub(crate) fn with(http_allowed: bool, delivery_log: DeliveryLog) -> World {
+        World::made(http_allowed, delivery_log, Keys::single(KEY, "default".into()))
+    }
+
+    /// Without `KEY`, unless it is among these.
+    pub(crate) fn with_keys(keys: Keys) -> World {
+        World::made(true, DeliveryLog::All, keys)
+    }
+
+    fn made(http_allowed: bool, delivery_log: DeliveryLog, keys: Keys) -> World {
         let clock = Arc::new(VirtualClock::new(START));
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
         let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
         let receiver = Arc::new(Receiver { status: AtomicU16::new(200), bodies: Mutex::default() });
-        let ports = Ports {
-            store: store.clone(),
-            queue: queue.clone(),
-            sender: receiver.clone(),
-            clock: clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(7)),
-        };
         let settings = Settings {
             http_timeout: Duration::from_secs(10),
             keep: Duration::from_secs(7 * 86_400),
@@ -105,9 +109,46 @@ impl World {
             http_allowed,
             ..Settings::default()
         };
+        let ports = Ports {
+            store: store.clone(),
+            queue: queue.clone(),
+            sender: receiver.clone(),
+            clock: clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(7)),
+        };
         let engine = Arc::new(Engine::new(ports, settings));
-        let app = App { engine: engine.clone(), keys: Keys::single(KEY, "default".into()) };
+        let app = App { engine: engine.clone(), keys };
         World { router: router(Arc::new(app)), store, clock, queue, receiver, engine }
+    }
+
+    /// Another process over the same store, queue and time, with caches of its own.
+    pub(crate) fn beside(&self) -> World {
+        self.beside_with(self.store.clone(), Keys::single(KEY, "default".into()))
+    }
+
+    /// The same, but whoever asks the store waits for it before and after, so that others come in between.
+    pub(crate) fn beside_with_pauses(&self, keys: Keys) -> World {
+        self.beside_with(Arc::new(Interruptible(self.store.clone() as Arc<dyn Store>)), keys)
+    }
+
+    fn beside_with(&self, store: Arc<dyn Store>, keys: Keys) -> World {
+        let ports = Ports {
+            store,
+            queue: self.queue.clone(),
+            sender: self.receiver.clone(),
+            clock: self.clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(8)),
+        };
+        let engine = Arc::new(Engine::new(ports, self.engine.settings().clone()));
+        let app = App { engine: engine.clone(), keys };
+        World {
+            router: router(Arc::new(app)),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            queue: self.queue.clone(),
+            receiver: self.receiver.clone(),
+            engine,
+        }
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Told {
@@ -123,8 +164,24 @@ impl World {
     }
 
     pub(crate) async fn call(&self, method: &str, path: &str, body: impl Into<Body>) -> Told {
+        self.call_as(KEY, method, path, body).await
+    }
+
+    pub(crate) async fn call_as(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Told {
         let request = Request::builder().method(method).uri(path);
-        self.send(request.header("authorization", format!("Bearer {KEY}")).body(body.into()).unwrap()).await
+        self.send(request.header("authorization", format!("Bearer {key}")).body(body.into()).unwrap()).await
+    }
+
+    /// A new key of this role for this tenant, which exists from then on. An operator's key without a tenant: `""`.
+    pub(crate) async fn key(&self, tenant: &str, role: &str) -> String {
+        let tenant = Some(tenant).filter(|name| !name.is_empty());
+        let body = serde_json::json!({"tenant": tenant, "role": role}).to_string();
+        let made = self.post("/v1/keys", body).await.expect(StatusCode::CREATED);
+        made["key"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
     }
 
     pub(crate) async fn get(&self, path: &str) -> Told {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{IndexEntries, Key, Listed, tenant_list};
+use super::{IndexEntries, Key, Listed, Subscription, tenant_list};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
 use crate::rules::schedule::{Next, Schedule};
 use crate::time::Timestamp;
@@ -232,6 +232,12 @@ impl DeliveryRecord {
     #[must_use]
     pub fn fits_in_queue(&self, now: Timestamp) -> bool {
         self.due_at.since(now) <= LONGEST_TICKET
+    }
+
+    /// Its next attempt goes where the subscription is now.
+    pub fn head_for(&mut self, subscription: &Subscription) {
+        self.url_id.clone_from(&subscription.url_id);
+        self.url.clone_from(&subscription.url);
     }
 
     pub fn park(&mut self) {

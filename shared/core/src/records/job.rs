@@ -9,7 +9,8 @@ use crate::time::Timestamp;
 #[serde(tag = "job", rename_all = "snake_case")]
 pub enum Job {
     FanOut(FanOut),
-    Unsubscribe(Unsubscribe),
+    #[serde(alias = "unsubscribe")]
+    Resettle(Resettle),
 }
 
 /// One event on its way to many subscriptions. Goes through them in the order of their ids.
@@ -25,9 +26,10 @@ pub struct FanOut {
     pub started: bool,
 }
 
-/// A deleted subscription's live deliveries become dead. Passes twice, because attempts may be under way.
+/// A subscription was deleted, deactivated or moved to another URL: its live deliveries end, or go where it is now. Passes twice,
+/// because attempts may be under way. A later change starts it again from the first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unsubscribe {
+pub struct Resettle {
     pub subscription_id: SubscriptionId,
     /// Where the list of its deliveries was left.
     pub after: Option<String>,

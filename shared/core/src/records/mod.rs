@@ -14,11 +14,19 @@
 //! | equal-subscription guard | `distinct#tenant` | `fingerprint` |
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
+//! | change of a subscription | `changes#tenant` | `tenant version` |
 //! | job | `job#tenant#job id` | `job` |
+//! | key | `keys` | `key id` |
+//! | guard of the last operator's key | `operators` | `guard` |
+//! | tenant | `tenants` | `tenant` |
+//!
+//! Architecture Invariant: what is a tenant's has the tenant in its partition, right after the kind of thing. A tenant's name holds no
+//! `#`, so that no partition of one tenant can be read as another's, whatever ids come after it.
 
 mod delivery;
 mod event;
 mod job;
+mod key;
 mod subscription;
 mod url;
 
@@ -29,8 +37,9 @@ pub use delivery::{
     ParkedPointer, Reason,
 };
 pub use event::{EventRecord, IdPhase};
-pub use job::{FanOut, Job, JobRecord, Unsubscribe};
-pub use subscription::{Secret, Subscription, SubscriptionGuard, TenantVersion};
+pub use job::{FanOut, Job, JobRecord, Resettle};
+pub use key::{KeyRecord, OperatorGuard, TenantRecord};
+pub use subscription::{Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
@@ -112,8 +121,12 @@ pub enum Record {
     History(HistoryEntry),
     Subscription(Subscription),
     SubscriptionGuard(SubscriptionGuard),
+    SubscriptionChange(SubscriptionChange),
     TenantVersion(TenantVersion),
     Job(JobRecord),
+    Key(KeyRecord),
+    OperatorGuard(OperatorGuard),
+    Tenant(TenantRecord),
 }
 
 impl Record {
@@ -130,8 +143,12 @@ impl Record {
             Record::History(r) => r.key(),
             Record::Subscription(r) => Subscription::key(&r.tenant, &r.id),
             Record::SubscriptionGuard(r) => r.key(),
+            Record::SubscriptionChange(r) => r.key(),
             Record::TenantVersion(r) => TenantVersion::key(&r.tenant),
             Record::Job(r) => JobRecord::key(&r.tenant, &r.id),
+            Record::Key(r) => KeyRecord::key(&r.id),
+            Record::OperatorGuard(_) => OperatorGuard::key(),
+            Record::Tenant(r) => TenantRecord::key(&r.tenant),
         }
     }
 
@@ -143,13 +160,19 @@ impl Record {
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
             Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
+            Record::SubscriptionChange(r) => {
+                IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
+            }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)
             | Record::Subscription(_)
             | Record::SubscriptionGuard(_)
-            | Record::TenantVersion(_) => IndexEntries::default(),
+            | Record::TenantVersion(_)
+            | Record::Key(_)
+            | Record::OperatorGuard(_)
+            | Record::Tenant(_) => IndexEntries::default(),
         }
     }
 }

@@ -101,3 +101,32 @@ impl TenantVersion {
         Key::new(format!("tenant#{tenant}"), "version")
     }
 }
+
+/// Which subscription a version of the tenant changed. Whoever knows the tenant as of an earlier version reads these and just
+/// those subscriptions, and not all of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubscriptionChange {
+    pub tenant: Tenant,
+    pub version: u64,
+    pub subscription_id: SubscriptionId,
+    /// Whoever knows only what is older than this reads everything.
+    pub remove_at: Timestamp,
+}
+
+impl SubscriptionChange {
+    #[must_use]
+    pub fn partition(tenant: &Tenant) -> String {
+        format!("changes#{tenant}")
+    }
+
+    /// Of fixed width, so that changes stand in the order of their versions.
+    #[must_use]
+    pub fn sort(version: u64) -> String {
+        format!("{version:020}")
+    }
+
+    #[must_use]
+    pub fn key(&self) -> Key {
+        Key::new(Self::partition(&self.tenant), Self::sort(self.version))
+    }
+}

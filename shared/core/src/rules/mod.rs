@@ -1,5 +1,6 @@
 //! What Holdfast promises, as pure functions: time, randomness and configuration are arguments.
 
+pub mod access;
 pub mod address;
 pub mod claim;
 pub mod event_type;
@@ -9,6 +10,7 @@ pub mod health;
 pub mod look;
 pub mod matching;
 pub mod release;
+pub mod resettle;
 pub mod schedule;
 pub mod signing;
 #[cfg(test)]

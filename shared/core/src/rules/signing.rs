@@ -1,6 +1,6 @@
 //! Standard Webhooks signatures.
 
-use std::cmp::Reverse;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -17,18 +17,41 @@ pub fn new_secret(random: [u8; 32]) -> String {
     format!("{PREFIX}{}", BASE64.encode(&random))
 }
 
-/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`, the newest first, because
-/// that is the one that most receivers have and some look at the first only.
+/// Every secret makes another signature on every attempt.
+const MOST_SECRETS: usize = 10;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a subscription has at most {MOST_SECRETS} live secrets")]
+pub struct TooManySecrets;
+
+/// Puts a new secret first. The one before signs along for `overlap`; those whose time is over go.
+pub fn rotate(
+    secrets: &mut Vec<Secret>,
+    fresh: String,
+    now_real: Timestamp,
+    overlap: Duration,
+) -> Result<(), TooManySecrets> {
+    for secret in secrets.iter_mut() {
+        secret.until_real.get_or_insert(now_real + overlap);
+    }
+    secrets.retain(|secret| is_live(secret, now_real));
+    if secrets.len() >= MOST_SECRETS {
+        return Err(TooManySecrets);
+    }
+    secrets.insert(0, Secret { value: fresh, until_real: None });
+    Ok(())
+}
+
+fn is_live(secret: &Secret, now_real: Timestamp) -> bool {
+    secret.until_real.is_none_or(|until| until > now_real)
+}
+
+/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`, the newest first.
 #[must_use]
 pub fn sign(secrets: &[Secret], id: &str, now_real: Timestamp, body: &[u8]) -> String {
-    let mut live: Vec<&Secret> =
-        secrets.iter().filter(|s| s.until_real.is_none_or(|until| until > now_real)).collect();
-    // Each rotation gives the secret before it an end, so the one that signs longest is the newest.
-    live.sort_by_key(|s| Reverse((s.until_real.is_none(), s.until_real)));
-    let signatures: Vec<String> = live
-        .into_iter()
-        .map(|s| format!("v1,{}", signature(&s.value, id, now_real.as_secs(), body)))
-        .collect();
+    let live = secrets.iter().filter(|secret| is_live(secret, now_real));
+    let signatures: Vec<String> =
+        live.map(|s| format!("v1,{}", signature(&s.value, id, now_real.as_secs(), body))).collect();
     signatures.join(" ")
 }
 
@@ -96,18 +119,33 @@ mod tests {
         assert_eq!(sign(&[new, old], "x", now, b"").split(' ').count(), 1);
     }
 
-    /// In whichever order they are kept.
+    #[test]
+    fn a_new_secret_comes_first_and_lapsed_ones_go() {
+        let day = Duration::from_secs(86_400);
+        let at = |days: u32| Timestamp::from_millis(1_000_000) + day * days;
+        let mut secrets = vec![secret("first", None)];
+        rotate(&mut secrets, "second".to_owned(), at(0), day * 2).unwrap();
+        rotate(&mut secrets, "third".to_owned(), at(1), day * 2).unwrap();
+        let expected = [secret("third", None), secret("second", Some(at(3))), secret("first", Some(at(2)))];
+        assert!(secrets == expected);
+        rotate(&mut secrets, "fourth".to_owned(), at(2), Duration::ZERO).unwrap();
+        assert!(secrets == [secret("fourth", None), secret("second", Some(at(3)))]);
+        for _ in 2..MOST_SECRETS {
+            rotate(&mut secrets, "more".to_owned(), at(2), day).unwrap();
+        }
+        assert_eq!(rotate(&mut secrets, "too many".to_owned(), at(2), day), Err(TooManySecrets));
+        assert_eq!(secrets.len(), MOST_SECRETS);
+    }
+
+    /// Some receivers look at the first one only.
     #[test]
     fn the_newest_signature_comes_first() {
         let now = Timestamp::from_millis(1_000_000);
-        let alone = |s: &Secret| sign(std::slice::from_ref(s), "x", now, b"{}");
-        let ends = |ms| Some(Timestamp::from_millis(ms));
-        let newest = secret(&new_secret([3; 32]), None);
-        let older = secret(&new_secret([2; 32]), ends(3_000_000));
-        let oldest = secret(&new_secret([1; 32]), ends(2_000_000));
-        let expected = format!("{} {} {}", alone(&newest), alone(&older), alone(&oldest));
-        let kept = [oldest.clone(), newest.clone(), older.clone()];
-        assert_eq!(sign(&kept, "x", now, b"{}"), expected);
-        assert_eq!(sign(&[newest, older, oldest], "x", now, b"{}"), expected);
+        let mut secrets = vec![secret(&new_secret([1; 32]), None)];
+        for number in 2..=3 {
+            rotate(&mut secrets, new_secret([number; 32]), now, Duration::from_secs(60)).unwrap();
+        }
+        let alone = |number| sign(&[secret(&new_secret([number; 32]), None)], "x", now, b"{}");
+        assert_eq!(sign(&secrets, "x", now, b"{}"), [alone(3), alone(2), alone(1)].join(" "));
     }
 }

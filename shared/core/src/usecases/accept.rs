@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::fan_out::{first_attempt, wanted_key, wanted_list};
-use super::subscriptions::{SubscriptionList, matching};
 use super::{DeliveryLog, Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{EventKey, JobId, Tenant, fingerprint, new_event_id};
 use crate::messages::Message;
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Versioned, Write};
 use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, Subscription, TenantVersion, VERSION};
+use crate::rules::matching::SubscriptionIndex;
 use crate::time::Timestamp;
 
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
@@ -100,7 +100,7 @@ struct Body<'a> {
 }
 
 /// Made once, at acceptance; the same bytes on every attempt.
-fn body_of(event: &NewEvent, id: &str, accepted_at: Timestamp) -> Bytes {
+pub(super) fn body_of(event: &NewEvent, id: &str, accepted_at: Timestamp) -> Bytes {
     let body = Body {
         id,
         r#type: &event.event_type,
@@ -135,7 +135,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         events: &[NewEvent],
-    ) -> Result<(SubscriptionList, Vec<Option<Versioned>>), Unavailable> {
+    ) -> Result<(Arc<SubscriptionIndex>, Vec<Option<Versioned>>), Unavailable> {
         let ids = events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id));
         let keys: Vec<_> = std::iter::once(TenantVersion::key(tenant)).chain(ids).collect();
         let mut found = self.get_all(&keys).await?.into_iter();
@@ -150,7 +150,7 @@ impl Engine {
         tenant: &Tenant,
         events: &[NewEvent],
         found: Vec<Option<Versioned>>,
-        subscriptions: &SubscriptionList,
+        subscriptions: &SubscriptionIndex,
     ) -> Result<Vec<Seen>, AcceptError> {
         let mut found = found.into_iter();
         let mut here: HashMap<&str, (String, u64)> = HashMap::new();
@@ -195,7 +195,7 @@ impl Engine {
         id: &str,
         print: &str,
         earlier: Option<(EventRecord, u64)>,
-        subscriptions: &SubscriptionList,
+        subscriptions: &SubscriptionIndex,
     ) -> Result<Seen, AcceptError> {
         let now = self.ports.clock.both();
         let remembered = earlier.as_ref().filter(|(r, _)| {
@@ -237,10 +237,10 @@ impl Engine {
         id: String,
         expect: Option<Expect>,
         (accepted_at, again): (Timestamp, bool),
-        subscriptions: &SubscriptionList,
+        subscriptions: &SubscriptionIndex,
     ) -> Seen {
         let body = body_of(event, &id, accepted_at);
-        let wanted_by: Vec<_> = matching(subscriptions, &event.event_type, &body).cloned().collect();
+        let wanted_by = subscriptions.matching(&event.event_type, &body);
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
             v: VERSION,

@@ -30,6 +30,17 @@ impl Ready {
         &self.new.key
     }
 
+    /// Its subscription is this now, at this generation of its URL's health.
+    pub(super) fn goes_to(&mut self, subscription: Subscription, generation: u64) {
+        self.new.url_id.clone_from(&subscription.url_id);
+        self.new.url.clone_from(&subscription.url);
+        if let Some((claimed, _)) = &mut self.claimed {
+            claimed.head_for(&subscription);
+        }
+        self.subscription = subscription;
+        self.generation = generation;
+    }
+
     /// (epoch, n)
     fn number(&self) -> (u32, u32) {
         self.claimed.as_ref().map_or((0, 0), |(record, _)| (record.epoch, record.next_attempt))
@@ -76,7 +87,7 @@ impl Engine {
         Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
     }
 
-    fn request_for(&self, ready: &Ready) -> AttemptRequest {
+    pub(super) fn request_for(&self, ready: &Ready) -> AttemptRequest {
         let now_real = self.ports.clock.now_real();
         let id = ready.key().id();
         let signature = signing::sign(&ready.subscription.secrets, &id, now_real, &ready.body);

@@ -70,7 +70,7 @@ impl Engine {
             let Prospect::Attempt { generation, subscription } = around.prospect(ready.key()) else { break };
             let subscription = subscription.clone();
             fresh = around.is_fresh(self.ports.clock.now_real());
-            ready = Ready { generation, subscription, ..ready };
+            ready.goes_to(subscription, generation);
         }
         self.give_back(ready).await?;
         // The message comes again and finds things as they are now.
@@ -258,7 +258,9 @@ impl Engine {
             };
             // A success is a success, even when the next attempt has been prepared already.
             let goes_on = fresh.state.is_live() && (one.succeeded() || fresh.next_attempt == number.1);
-            let came_late = fresh.reason == Some(Reason::Expired) && one.succeeded();
+            // Given up while the attempt was under way; a failure changes nothing about that.
+            let given_up = [Reason::Expired, Reason::Unsubscribed, Reason::Inactive];
+            let came_late = fresh.reason.is_some_and(|reason| given_up.contains(&reason)) && one.succeeded();
             let concerns = fresh.epoch == number.0 && (goes_on || came_late);
             if !concerns {
                 return Ok(None);

@@ -21,8 +21,8 @@ impl Engine {
         self.put_delivery(&record, version, dead, Vec::new()).await
     }
 
-    /// Replaces a record that may be parked: record and pointer enter and leave parked in one transaction. `with` is written in
-    /// the same one. `false`: somebody else changed something.
+    /// Replaces a record that may be parked: record and pointer enter and leave parked, and move to another URL, in one transaction.
+    /// `with` is written in the same one. `false`: somebody else changed something.
     pub(super) async fn put_delivery(
         &self,
         before: &DeliveryRecord,
@@ -31,16 +31,16 @@ impl Engine {
         with: Vec<Write>,
     ) -> Result<bool, Unavailable> {
         let mut writes = with;
-        let is_parked = |record: &DeliveryRecord| record.state == DeliveryState::Parked;
-        match (is_parked(before), is_parked(&after)) {
-            (true, false) => {
-                writes.push(Write::Delete { key: ParkedPointer::of(before).key(), expect: Expect::Any });
-            }
-            (false, true) => {
-                writes.push(Write::put(Record::Parked(ParkedPointer::of(&after)), Expect::Any));
-            }
-            // The sweep looked at it: the pointer stays where it is.
-            _ => {}
+        let pointer = |record: &DeliveryRecord| {
+            (record.state == DeliveryState::Parked).then(|| ParkedPointer::of(record))
+        };
+        let (old, new) = (pointer(before), pointer(&after));
+        // When only the sweep looked at it, the pointer stays as it is.
+        if old != new {
+            let stays = |old: &ParkedPointer| new.as_ref().is_some_and(|new| new.key() == old.key());
+            let gone = old.filter(|old| !stays(old));
+            writes.extend(gone.map(|old| Write::Delete { key: old.key(), expect: Expect::Any }));
+            writes.extend(new.map(|new| Write::put(Record::Parked(new), Expect::Any)));
         }
         writes.push(Write::put(Record::Delivery(after), Expect::Version(version)));
         self.try_write(writes).await

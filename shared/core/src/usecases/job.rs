@@ -29,7 +29,7 @@ impl Engine {
         };
         match record.job.clone() {
             Job::FanOut(fan_out) => self.fan_out(record, version, fan_out, until_real).await,
-            Job::Unsubscribe(unsubscribe) => self.unsubscribe(record, version, unsubscribe, until_real).await,
+            Job::Resettle(resettle) => self.resettle(record, version, resettle, until_real).await,
         }
     }
 
@@ -63,5 +63,12 @@ impl Engine {
     pub(super) async fn end_job(&self, job: &JobRecord) -> Result<(), Unavailable> {
         let key = JobRecord::key(&job.tenant, &job.id);
         Ok(self.ports.store.write(vec![Write::Delete { key, expect: Expect::Any }]).await?)
+    }
+
+    /// Unless it was started again meanwhile.
+    pub(super) async fn end_job_at(&self, job: &JobRecord, version: u64) -> Result<(), Unavailable> {
+        let key = JobRecord::key(&job.tenant, &job.id);
+        self.try_write(vec![Write::Delete { key, expect: Expect::Version(version) }]).await?;
+        Ok(())
     }
 }

@@ -14,11 +14,15 @@ mod fan_out;
 mod handle;
 mod inspect;
 mod job;
+mod keys;
 mod park;
+mod ping;
 mod probe;
 mod release;
 mod replay;
+mod resettle;
 mod retry;
+mod rotate;
 mod steer;
 mod subscribe;
 mod subscriptions;
@@ -27,6 +31,7 @@ mod sweep;
 mod tally;
 mod target;
 mod unsubscribe;
+mod update;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +39,15 @@ use std::time::Duration;
 pub use accept::{AcceptError, Accepted, NewEvent};
 pub use handle::Verdict;
 pub use inspect::{DeliveryFilter, DeliveryView, EventView, ListError, ListPage, Scope, UrlView};
+pub use keys::{DeleteKeyError, MadeKey, NewKey};
+pub use ping::PingError;
 pub use replay::ReplayError;
+pub use rotate::RotateError;
 pub use steer::{SteerError, Steered};
 pub use subscribe::{NewSubscription, SubscribeError};
 pub use sweep::SweepReport;
 pub use tally::Tally;
+pub use update::{SubscriptionPatch, UpdateError};
 
 use crate::ports::{
     Clock, Entropy, Queue, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,

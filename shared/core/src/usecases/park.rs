@@ -6,6 +6,7 @@ use futures_util::future::join_all;
 
 use super::conclude::Parking;
 use super::enqueue::{probe_ticket, release_ticket};
+use super::sweep::split;
 use super::{Engine, MOST_CONFLICTS, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Expect, Outgoing, Write};
@@ -29,16 +30,18 @@ impl Engine {
 
     /// Health was read before parking; if the URL became enabled in between, nobody would let these deliveries go.
     pub(super) async fn after_parking(&self, urls: Parking) {
-        let looked = join_all(urls.iter().map(|(tenant, url_id)| self.look_at_parked(tenant, url_id))).await;
-        let mut tickets = Vec::new();
-        for one in looked {
-            match one {
-                Ok(ticket) => tickets.extend(ticket),
-                // They are swept no later than when they expire, and the URL when its probe is due.
-                Err(error) => tracing::warn!(%error, "a URL could not be looked at after parking"),
-            }
+        if let Err(error) = self.look_at_all_parked(urls).await {
+            // They are swept no later than when they expire, and the URL when its probe is due.
+            tracing::warn!(%error, "a URL could not be looked at after parking");
         }
+    }
+
+    /// For whoever comes again if a URL could not be looked at.
+    pub(super) async fn look_at_all_parked(&self, urls: Parking) -> Result<(), Unavailable> {
+        let looked = join_all(urls.iter().map(|(tenant, url_id)| self.look_at_parked(tenant, url_id))).await;
+        let (tickets, failed) = split(looked);
         self.hint(tickets).await;
+        failed.map_or(Ok(()), Err)
     }
 
     pub(super) async fn look_at_parked(

@@ -7,6 +7,7 @@ use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Expect, Order, Query, Write};
 use crate::records::{DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
 use crate::rules::claim::{OnTicket, on_ticket};
+use crate::rules::resettle::{Fate, fate};
 use crate::time::Timestamp;
 
 /// How many candidates are looked at in one go.
@@ -24,7 +25,8 @@ impl Engine {
             if !url.health.probe_due(self.ports.clock.now()) {
                 return Ok(());
             }
-            let Some((record, record_version)) = self.find_candidate(tenant, url_id).await? else {
+            let Some((record, record_version)) = self.find_candidate(tenant, url_id, until_real).await?
+            else {
                 // With nothing due no request is made: the first delivery that comes due is the probe.
                 return Ok(());
             };
@@ -40,9 +42,12 @@ impl Engine {
         &self,
         tenant: &Tenant,
         url_id: &UrlId,
+        until_real: Timestamp,
     ) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
         let mut after = None;
         loop {
+            // Many may have to be ended or moved on the way: whoever comes next finds fewer.
+            self.check_time(until_real)?;
             let query = Query {
                 partition: ParkedPointer::partition(tenant, url_id),
                 prefix: String::new(),
@@ -67,13 +72,18 @@ impl Engine {
         }
     }
 
-    /// `None`: it cannot be claimed, or its time is over and it was ended.
+    /// `None`: it cannot be claimed, or it was ended or moved because its time is over or its subscription changed.
     async fn consider(&self, pointer: ParkedPointer) -> Result<Option<(DeliveryRecord, u64)>, Unavailable> {
-        let found = self.get_delivery(&pointer.key).await?;
-        let Some((record, version)) = found.filter(|(record, _)| record.state == DeliveryState::Parked)
+        let found = self.get_with_subscription(&pointer.key).await?;
+        let Some((record, version, subscription)) =
+            found.filter(|(record, ..)| record.state == DeliveryState::Parked)
         else {
             return Ok(None);
         };
+        if fate(&record, subscription.as_ref()) != Fate::Stay {
+            self.settle_parked(&record.key).await?;
+            return Ok(None);
+        }
         let now = self.ports.clock.both();
         // As if it had just been let go: everything that forbids a claim then forbids it now.
         let mut free = record.clone();
@@ -103,13 +113,14 @@ impl Engine {
         let body = self.load_body(&BodyKey::of(&record.key)).await?;
         let around = self.look_around(std::iter::once((&record.key, &url.id))).await?;
         let subscription = match around.prospect(&record.key) {
-            Prospect::Die(reason) => {
-                self.make_dead(record, record_version, reason).await?;
+            Prospect::Park { subscription } if subscription.url_id == url.id => subscription.clone(),
+            // Enabled by somebody else: not a probe any more.
+            Prospect::Attempt { subscription, .. } if subscription.url_id == url.id => return Ok(true),
+            // Its subscription changed just now: another delivery is the probe.
+            Prospect::Die(_) | Prospect::Park { .. } | Prospect::Attempt { .. } => {
+                self.settle_parked(&record.key).await?;
                 return Ok(false);
             }
-            Prospect::Park { subscription } if subscription.url_id == url.id => subscription.clone(),
-            // Enabled by somebody else, or its subscription moved away: not a probe any more.
-            Prospect::Park { .. } | Prospect::Attempt { .. } => return Ok(true),
         };
         self.check_time(until_real)?;
         let now = self.ports.clock.both();

@@ -162,14 +162,12 @@ impl Engine {
                 Ok(Taken::Over)
             }
             Prospect::Park { subscription } => {
-                record.url_id = subscription.url_id.clone();
-                record.url.clone_from(&subscription.url);
+                record.head_for(subscription);
                 self.park(&record, version).await?;
                 Ok(Taken::Parked(Box::new(record)))
             }
             Prospect::Attempt { subscription, generation } => {
-                record.url_id = subscription.url_id.clone();
-                record.url.clone_from(&subscription.url);
+                record.head_for(subscription);
                 let now = self.ports.clock.both();
                 record.claim(now.schedule, now.real, self.settings.function_timeout);
                 let claim = Write::put(Record::Delivery(record.clone()), Expect::Version(version));

@@ -33,6 +33,7 @@ pub struct Steered {
 pub(super) const MOST_COUNTED: usize = 1_000;
 
 impl Engine {
+    /// `by`: who asked for it, for the history.
     pub async fn steer(
         &self,
         tenant: &Tenant,
@@ -40,6 +41,7 @@ impl Engine {
         action: Manual,
         why: Option<&str>,
         replay_expired: bool,
+        by: &str,
     ) -> Result<Steered, SteerError> {
         let parked = if action == Manual::Enable {
             self.parked(tenant, url_id, MOST_COUNTED).await?
@@ -53,7 +55,7 @@ impl Engine {
                     return Err(SteerError::Unknown);
                 };
                 let before = url.clone();
-                let history = url.steer(action, why, "api", self.ports.clock.both())?;
+                let history = url.steer(action, why, by, self.ports.clock.both())?;
                 let changed = history.is_some();
                 if url == before || self.put_url(&url, version, history).await? {
                     break 'tries (url, changed);

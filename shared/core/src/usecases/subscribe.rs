@@ -1,10 +1,13 @@
 //! Creates and reads subscriptions.
 
+use std::time::Duration;
+
 use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Order, Query, Refused, Write};
 use crate::records::{
-    Record, Secret, Subscription, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
+    Record, Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry,
+    UrlRecord, VERSION,
 };
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::signing;
@@ -14,6 +17,9 @@ pub(super) const MOST_SUBSCRIPTIONS: u64 = 10_000;
 
 /// All of a tenant's subscriptions share one counter, so that many who subscribe at once meet each other often.
 pub(super) const MOST_MEETINGS: usize = 200;
+
+/// How long it can be told what changed. Whoever was away for longer reads all subscriptions.
+const CHANGES_KEPT: Duration = Duration::from_secs(86_400);
 
 /// Checked by the API: the URL is normalised, the patterns and filters are sound.
 #[derive(Clone)]
@@ -90,50 +96,75 @@ impl Engine {
     }
 
     async fn refuse_equal(&self, subscription: &Subscription) -> Result<(), SubscribeError> {
-        let key = guard_of(subscription).key();
-        let found = self.ports.store.get(&[key]).await.map_err(Unavailable::from)?;
-        match found.into_iter().flatten().next().map(|v| v.record) {
-            Some(Record::SubscriptionGuard(guard)) => Err(SubscribeError::Equal(guard.subscription_id)),
-            _ => Ok(()),
+        match self.equal_to(subscription).await? {
+            Some(other) => Err(SubscribeError::Equal(other)),
+            None => Ok(()),
         }
+    }
+
+    /// Which subscription gets the same events at the same URL, if one does.
+    pub(super) async fn equal_to(
+        &self,
+        subscription: &Subscription,
+    ) -> Result<Option<SubscriptionId>, Unavailable> {
+        let found = self.get_one(guard_of(subscription).key()).await?;
+        Ok(found.and_then(|v| match v.record {
+            Record::SubscriptionGuard(guard) => Some(guard.subscription_id),
+            _ => None,
+        }))
     }
 
     /// `false`: something changed meanwhile, look again.
     async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
-        let Subscription { tenant, url_id, url, .. } = subscription;
-        let (counter, expect) = self.bumped_tenant_version(tenant, 1).await?;
-        if counter.subscriptions > MOST_SUBSCRIPTIONS {
+        let (count, mut writes) = self.next_tenant_version(&subscription.tenant, &subscription.id, 1).await?;
+        if count > MOST_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
         }
-        let mut writes = vec![
-            Write::put(Record::Subscription(subscription.clone()), Expect::Absent),
-            Write::put(Record::SubscriptionGuard(guard_of(subscription)), Expect::Absent),
-            Write::put(Record::TenantVersion(counter), expect),
-        ];
-        if self.get_url(tenant, url_id).await?.is_none() {
-            let record = UrlRecord::new(tenant.clone(), url_id.clone(), url.clone(), subscription.created_at);
-            let entry = UrlListEntry { tenant: tenant.clone(), id: url_id.clone() };
-            writes.push(Write::put(Record::Url(record), Expect::Absent));
-            writes.push(Write::put(Record::UrlListEntry(entry), Expect::Any));
-        }
+        writes.push(Write::put(Record::Subscription(subscription.clone()), Expect::Absent));
+        writes.push(Write::put(Record::SubscriptionGuard(guard_of(subscription)), Expect::Absent));
+        writes.extend(self.url_if_new(subscription).await?);
         Ok(self.try_write(writes).await?)
     }
 
-    /// The tenant's next version, and what must hold for it to be written.
-    pub(super) async fn bumped_tenant_version(
+    /// What makes the subscription's URL known, if it is not.
+    pub(super) async fn url_if_new(&self, subscription: &Subscription) -> Result<Vec<Write>, Unavailable> {
+        let Subscription { tenant, url_id, url, .. } = subscription;
+        if self.get_url(tenant, url_id).await?.is_some() {
+            return Ok(Vec::new());
+        }
+        let now = self.ports.clock.now();
+        let record = UrlRecord::new(tenant.clone(), url_id.clone(), url.clone(), now);
+        let entry = UrlListEntry { tenant: tenant.clone(), id: url_id.clone() };
+        Ok(vec![
+            Write::put(Record::Url(record), Expect::Absent),
+            Write::put(Record::UrlListEntry(entry), Expect::Any),
+        ])
+    }
+
+    /// What tells everybody that this subscription changed, and how many the tenant then has: `by` more than before.
+    pub(super) async fn next_tenant_version(
         &self,
         tenant: &Tenant,
+        id: &SubscriptionId,
         by: i64,
-    ) -> Result<(TenantVersion, Expect), Unavailable> {
+    ) -> Result<(u64, Vec<Write>), Unavailable> {
         let found = self.get_one(TenantVersion::key(tenant)).await?;
         let expect = found.as_ref().map_or(Expect::Absent, |v| Expect::Version(v.version));
-        let mut counter = match found.map(|v| v.record) {
-            Some(Record::TenantVersion(counter)) => counter,
-            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
-        };
+        let mut counter = TenantVersion::found(tenant, found.map(|v| v.record));
         counter.version += 1;
         counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
-        Ok((counter, expect))
+        let count = counter.subscriptions;
+        let change = SubscriptionChange {
+            tenant: tenant.clone(),
+            version: counter.version,
+            subscription_id: id.clone(),
+            remove_at: self.ports.clock.now() + CHANGES_KEPT,
+        };
+        let writes = vec![
+            Write::put(Record::TenantVersion(counter), expect),
+            Write::put(Record::SubscriptionChange(change), Expect::Any),
+        ];
+        Ok((count, writes))
     }
 
     pub async fn get_subscription(

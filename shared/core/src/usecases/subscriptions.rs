@@ -1,24 +1,110 @@
-//! The tenant's subscriptions in memory, known to be current by one small read.
+//! The tenants' subscriptions in memory, known to be current by one small read.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Engine, Unavailable};
-use crate::ids::Tenant;
+use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::{Order, Query};
-use crate::records::{Record, Subscription};
-use crate::rules::look::Look;
-use crate::rules::{event_type, filter};
+use crate::records::{Key, Record, Subscription, SubscriptionChange};
+use crate::rules::matching::SubscriptionIndex;
 
-/// In the order of their ids.
-pub(super) type SubscriptionList = Arc<Vec<Arc<Subscription>>>;
+/// Beyond either of these, the tenant that nobody asked for longest is forgotten.
+const MOST_TENANTS: usize = 10_000;
+const MOST_CACHED: usize = 50_000;
+const PAGE: usize = 500;
+/// Whoever is further behind reads everything.
+const MOST_CHANGES: u64 = 200;
 
 #[derive(Default)]
-pub(super) struct SubscriptionCache {
-    by_tenant: Mutex<HashMap<Tenant, (u64, SubscriptionList)>>,
+pub(super) struct SubscriptionCache(Mutex<Cached>);
+
+#[derive(Default)]
+struct Cached {
+    by_tenant: HashMap<Tenant, Known>,
+    /// How many subscriptions there are in all of them.
+    size: usize,
+    /// Counts uses, to tell which was the last.
+    uses: u64,
 }
 
-const PAGE: usize = 500;
+/// A tenant's subscriptions as of a version, or later.
+struct Known {
+    version: u64,
+    index: Arc<SubscriptionIndex>,
+    used: u64,
+}
+
+/// What became of some subscriptions; `None` for those that are gone.
+type Changed = Vec<(SubscriptionId, Option<Arc<Subscription>>)>;
+
+impl SubscriptionCache {
+    fn lock(&self) -> MutexGuard<'_, Cached> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Cached {
+    fn get(&mut self, tenant: &Tenant) -> Option<(u64, Arc<SubscriptionIndex>)> {
+        self.uses += 1;
+        let known = self.by_tenant.get_mut(tenant)?;
+        known.used = self.uses;
+        Some((known.version, Arc::clone(&known.index)))
+    }
+
+    /// Unless somebody else put something newer.
+    fn put(&mut self, tenant: &Tenant, version: u64, index: Arc<SubscriptionIndex>) {
+        if self.by_tenant.get(tenant).is_some_and(|known| known.version >= version) {
+            return;
+        }
+        self.forget(tenant);
+        self.uses += 1;
+        self.size += index.len();
+        self.by_tenant.insert(tenant.clone(), Known { version, index, used: self.uses });
+        self.make_room();
+    }
+
+    /// Brings a tenant from a version between `from` and `to` to `to`. `None`: it is at none of them.
+    fn catch_up(
+        &mut self,
+        tenant: &Tenant,
+        (from, to): (u64, u64),
+        changed: Changed,
+    ) -> Option<Arc<SubscriptionIndex>> {
+        let known = self.by_tenant.get_mut(tenant).filter(|known| known.version >= from)?;
+        if known.version < to {
+            let before = known.index.len();
+            // Copied only if somebody is matching with it right now.
+            let index = Arc::make_mut(&mut known.index);
+            for (id, subscription) in changed {
+                match subscription {
+                    Some(subscription) => index.insert(&subscription),
+                    None => index.remove(&id),
+                }
+            }
+            known.version = to;
+            self.size = self.size - before + known.index.len();
+        }
+        let index = Arc::clone(&known.index);
+        self.make_room();
+        Some(index)
+    }
+
+    fn make_room(&mut self) {
+        // One that is too large alone is kept: it is in use.
+        while self.by_tenant.len() > 1 && (self.by_tenant.len() > MOST_TENANTS || self.size > MOST_CACHED) {
+            let oldest = self.by_tenant.iter().min_by_key(|(_, known)| known.used);
+            let Some(tenant) = oldest.map(|(tenant, _)| tenant.clone()) else { return };
+            self.forget(&tenant);
+        }
+    }
+
+    fn forget(&mut self, tenant: &Tenant) {
+        if let Some(known) = self.by_tenant.remove(tenant) {
+            self.size -= known.index.len();
+        }
+    }
+}
 
 impl Engine {
     /// The tenant's subscriptions as of this version or later. The version is read first, so that one made a moment ago counts:
@@ -27,23 +113,77 @@ impl Engine {
         &self,
         tenant: &Tenant,
         version: u64,
-    ) -> Result<SubscriptionList, Unavailable> {
-        if let Some((cached, list)) = self.cache().get(tenant)
-            && *cached == version
-        {
-            return Ok(Arc::clone(list));
+    ) -> Result<Arc<SubscriptionIndex>, Unavailable> {
+        let known = self.subscriptions.lock().get(tenant);
+        if let Some((known_version, index)) = known {
+            if known_version >= version {
+                return Ok(index);
+            }
+            drop(index);
+            if let Some(caught_up) = self.catch_up(tenant, known_version, version).await? {
+                return Ok(caught_up);
+            }
         }
-        let list: SubscriptionList = Arc::new(self.load_subscriptions(tenant).await?);
-        self.cache().insert(tenant.clone(), (version, Arc::clone(&list)));
-        Ok(list)
+        let index = Arc::new(self.load_subscriptions(tenant).await?);
+        self.subscriptions.lock().put(tenant, version, Arc::clone(&index));
+        Ok(index)
     }
 
-    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Tenant, (u64, SubscriptionList)>> {
-        self.subscriptions.by_tenant.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads what changed, and no more than that. `None`: nobody can tell any more what did.
+    async fn catch_up(
+        &self,
+        tenant: &Tenant,
+        from: u64,
+        to: u64,
+    ) -> Result<Option<Arc<SubscriptionIndex>>, Unavailable> {
+        if to - from > MOST_CHANGES {
+            return Ok(None);
+        }
+        let (reached, ids) = self.changes_after(tenant, from).await?;
+        if reached < to {
+            return Ok(None);
+        }
+        let keys: Vec<Key> = ids.iter().map(|id| Subscription::key(tenant, id)).collect();
+        let found = self.get_all(&keys).await?;
+        let changed = ids.into_iter().zip(found).map(|(id, found)| {
+            let subscription = found.and_then(|v| match v.record {
+                Record::Subscription(subscription) => Some(Arc::new(subscription)),
+                _ => None,
+            });
+            (id, subscription)
+        });
+        let changed = changed.collect();
+        Ok(self.subscriptions.lock().catch_up(tenant, (from, reached), changed))
     }
 
-    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<Vec<Arc<Subscription>>, Unavailable> {
-        let mut list = Vec::new();
+    /// Which subscriptions were changed by the versions after `from`, as far as they are known without a gap, and by which
+    /// version the last of them was.
+    async fn changes_after(
+        &self,
+        tenant: &Tenant,
+        from: u64,
+    ) -> Result<(u64, BTreeSet<SubscriptionId>), Unavailable> {
+        let query = Query {
+            partition: SubscriptionChange::partition(tenant),
+            prefix: String::new(),
+            after: Some(SubscriptionChange::sort(from)),
+            order: Order::Ascending,
+            limit: MOST_CHANGES as usize,
+        };
+        let (mut reached, mut ids) = (from, BTreeSet::new());
+        for item in self.ports.store.query(query).await?.items {
+            let Record::SubscriptionChange(change) = item.record else { continue };
+            if change.version != reached + 1 {
+                break;
+            }
+            reached = change.version;
+            ids.insert(change.subscription_id);
+        }
+        Ok((reached, ids))
+    }
+
+    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<SubscriptionIndex, Unavailable> {
+        let mut index = SubscriptionIndex::default();
         let mut after = None;
         loop {
             let query = Query {
@@ -54,27 +194,52 @@ impl Engine {
                 limit: PAGE,
             };
             let page = self.ports.store.query(query).await?;
-            list.extend(page.items.into_iter().filter_map(|item| match item.record {
-                Record::Subscription(subscription) => Some(Arc::new(subscription)),
-                _ => None,
-            }));
+            for item in page.items {
+                if let Record::Subscription(subscription) = item.record {
+                    index.insert(&Arc::new(subscription));
+                }
+            }
             after = page.next;
             if after.is_none() {
-                return Ok(list);
+                return Ok(index);
             }
         }
     }
 }
 
-/// Those that want this event, in the order of their ids. The body is only looked into if somebody filters.
-pub(super) fn matching<'a>(
-    list: &'a [Arc<Subscription>],
-    name: &'a str,
-    body: &'a [u8],
-) -> impl Iterator<Item = &'a Arc<Subscription>> {
-    list.iter().filter(move |s| {
-        s.active
-            && s.event_types.iter().any(|pattern| event_type::matches(pattern, name))
-            && filter::passes(&s.filters, s.filter_connector, &Look::at(body))
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cached(tenants: impl Iterator<Item = usize>) -> Cached {
+        let mut cached = Cached::default();
+        for number in tenants {
+            cached.put(&Tenant(number.to_string()), 1, Arc::default());
+        }
+        cached
+    }
+
+    #[test]
+    fn the_tenant_that_was_not_used_for_longest_is_forgotten() {
+        let mut cached = cached(0..MOST_TENANTS);
+        cached.get(&"0".into()).unwrap();
+        cached.put(&"one more".into(), 1, Arc::default());
+        assert_eq!(cached.by_tenant.len(), MOST_TENANTS);
+        assert!(cached.get(&"0".into()).is_some() && cached.get(&"1".into()).is_none());
+    }
+
+    #[test]
+    fn nobody_goes_back_to_an_older_version() {
+        let mut cached = Cached::default();
+        let (tenant, newer) = (Tenant::from("t"), Arc::<SubscriptionIndex>::default());
+        cached.put(&tenant, 3, Arc::clone(&newer));
+        cached.put(&tenant, 2, Arc::default());
+        let (version, index) = cached.get(&tenant).unwrap();
+        assert!(version == 3 && Arc::ptr_eq(&index, &newer));
+        assert!(cached.catch_up(&tenant, (4, 5), Vec::new()).is_none(), "it does not know what 4 changed");
+        assert!(cached.catch_up(&tenant, (1, 2), Vec::new()).is_some());
+        assert_eq!(cached.get(&tenant).unwrap().0, 3);
+        cached.catch_up(&tenant, (2, 5), Vec::new()).unwrap();
+        assert_eq!(cached.get(&tenant).unwrap().0, 5);
+    }
 }

@@ -8,10 +8,15 @@ use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{MOST_KEYS, Versioned};
 use crate::records::{Key, Reason, Record, Subscription, UrlRecord};
 use crate::rules::health::UrlState;
+use crate::rules::resettle::wanting;
 use crate::time::Timestamp;
 
 /// An attempt starts at most this long after its health read began, so that a freeze is obeyed at once.
 const FRESH: Duration = Duration::from_secs(1);
+
+pub(super) fn is_fresh(read_began_real: Timestamp, now_real: Timestamp) -> bool {
+    now_real.since(read_began_real) <= FRESH
+}
 
 pub(super) struct Surroundings {
     read_began_real: Timestamp,
@@ -35,17 +40,15 @@ pub(super) enum Prospect<'a> {
 
 impl Surroundings {
     pub(super) fn is_fresh(&self, now_real: Timestamp) -> bool {
-        now_real.since(self.read_began_real) <= FRESH
+        is_fresh(self.read_began_real, now_real)
     }
 
     pub(super) fn prospect(&self, key: &DeliveryKey) -> Prospect<'_> {
-        let Some(subscription) = self.subscriptions.get(&(key.tenant.clone(), key.subscription_id.clone()))
-        else {
-            return Prospect::Die(Reason::Unsubscribed);
+        let found = self.subscriptions.get(&(key.tenant.clone(), key.subscription_id.clone()));
+        let subscription = match wanting(found) {
+            Ok(subscription) => subscription,
+            Err(reason) => return Prospect::Die(reason),
         };
-        if !subscription.active {
-            return Prospect::Die(Reason::Inactive);
-        }
         match self.urls.get(&(key.tenant.clone(), subscription.url_id.clone())) {
             Some(url) if url.health.state == UrlState::Enabled => {
                 Prospect::Attempt { subscription, generation: url.health.generation }

@@ -4,6 +4,8 @@
 
 mod answers;
 mod failures;
+mod guarded;
+mod proxied;
 mod receiver;
 mod requests;
 mod tls;
@@ -13,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, FailureKind, Sender};
+use holdfast_core::rules::guard::{Cidr, Guard, Ports};
 use holdfast_core::time::Timestamp;
 use holdfast_egress::{EgressConfig, HttpSender};
 
@@ -44,8 +47,18 @@ fn sender_with(config: EgressConfig) -> HttpSender {
     HttpSender::new(config, Arc::new(StoppedClock)).unwrap()
 }
 
+/// Lets attempts go to these networks, over `http` too.
+fn guard_for(networks: &str) -> Guard {
+    Guard { allow: Cidr::list(networks).unwrap(), ports: Ports::any(), http_allowed: true, flag: None }
+}
+
+/// Lets attempts go to this machine, where the receivers of these tests are.
+fn config(timeout: Duration) -> EgressConfig {
+    EgressConfig { timeout, guard: guard_for("127.0.0.0/8,::1"), ..EgressConfig::default() }
+}
+
 fn sender(timeout: Duration) -> HttpSender {
-    sender_with(EgressConfig { timeout, ..EgressConfig::default() })
+    sender_with(config(timeout))
 }
 
 fn request(url: impl Into<String>) -> AttemptRequest {

@@ -47,8 +47,11 @@ impl Seen {
 
 impl Receiver {
     pub(crate) async fn start(answer: impl Into<Vec<u8>>, then: Then) -> Receiver {
+        Receiver::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer, then)
+    }
+
+    pub(crate) fn start_on(listener: TcpListener, answer: impl Into<Vec<u8>>, then: Then) -> Receiver {
         let answer: Arc<[u8]> = answer.into().into();
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let (seen, requests) = mpsc::unbounded_channel();

@@ -76,7 +76,7 @@ async fn proxies_of_the_environment_are_not_used() {
                 .env("HOLDFAST_TEST_URL", url)
                 // Nobody listens there.
                 .envs(
-                    ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"]
+                    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
                         .map(|name| (name, "http://127.0.0.1:1")),
                 )
                 .env_remove("REQUEST_METHOD")

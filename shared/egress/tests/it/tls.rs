@@ -18,7 +18,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::{PATIENT, detail, request, send, sender, sender_with};
+use crate::{PATIENT, config, detail, request, send, sender, sender_with};
 
 /// Answers 200 with the version of HTTP that it was spoken to in.
 struct TlsReceiver {
@@ -52,11 +52,7 @@ impl TlsReceiver {
     }
 
     fn trusted(&self) -> EgressConfig {
-        EgressConfig {
-            timeout: PATIENT,
-            extra_roots: vec![self.certificate.clone()],
-            ..EgressConfig::default()
-        }
+        EgressConfig { extra_roots: vec![self.certificate.clone()], ..config(PATIENT) }
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn drive<F: Future>(future: F, polls: &mut usize) -> Option<F::Output
 }
 
 /// A port whose every call pauses before and after its effect.
-pub(super) struct Interruptible<P: ?Sized>(pub(super) Arc<P>);
+pub struct Interruptible<P: ?Sized>(pub Arc<P>);
 
 macro_rules! paused {
     ($call:expr) => {{

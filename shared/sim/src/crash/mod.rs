@@ -6,5 +6,6 @@ mod interrupt;
 mod receiver;
 mod world;
 
+pub use interrupt::Interruptible;
 pub use receiver::{Receiver, Seen};
 pub use world::{Crash, World};

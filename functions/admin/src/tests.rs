@@ -1,25 +1,23 @@
-//! The sample events, through the handler, over a Holdfast in memory.
+//! The sample events, as API Gateway sends them, over a Holdfast in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use holdfast_api::{App, Keys};
+use holdfast_aws::gateway;
 use holdfast_core::ports::{AttemptRequest, AttemptResult, Sender};
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{Engine, NewEvent, Ports, Settings};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
-use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::handle;
-
-const SUBSCRIBE: &str = include_str!("../../events/subscribe.json");
-const LIST_URLS: &str = include_str!("../../events/list-urls.json");
+const SUBSCRIBE: &str = include_str!("../events/subscribe.json");
+const LIST_URLS: &str = include_str!("../events/list-urls.json");
 /// Its path is as API Gateway hands it over: decoded, but for `%`.
-const VIEW_EVENT: &str = include_str!("../../events/view-event.json");
-const HEALTHZ: &str = include_str!("../../events/healthz.json");
+const VIEW_EVENT: &str = include_str!("../events/view-event.json");
+const HEALTHZ: &str = include_str!("../events/healthz.json");
 
 /// No call here makes an attempt.
 struct NobodySends;
@@ -53,9 +51,8 @@ impl World {
 
     /// The status and the body.
     async fn invoke(&self, event: &str) -> (u64, Value) {
-        let payload = serde_json::from_str(event).unwrap();
-        let event = LambdaEvent { payload, context: Context::default() };
-        let reply = serde_json::to_value(handle(self.router.clone(), event).await.unwrap()).unwrap();
+        let reply = gateway::answer(self.router.clone(), serde_json::from_str(event).unwrap()).await;
+        let reply = serde_json::to_value(reply.unwrap()).unwrap();
         let body = serde_json::from_str(reply["body"].as_str().unwrap()).unwrap();
         (reply["statusCode"].as_u64().unwrap(), body)
     }

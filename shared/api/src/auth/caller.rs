@@ -1,0 +1,71 @@
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use holdfast_core::ids::Tenant;
+use holdfast_core::rules::access::Role;
+
+use crate::{App, Fault, Problem};
+
+/// Whose key was given.
+pub(super) struct Caller {
+    /// Who it is, for histories: the id of the key, or the name of a built-in one.
+    pub(super) by: String,
+    pub(super) role: Role,
+    /// The tenant that is meant when none is named. Only an operator may have none.
+    pub(super) home: Option<Tenant>,
+}
+
+impl Caller {
+    /// Whoever sent this, if they may do what asks for `role`.
+    pub(super) async fn with(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
+        let given = parts.headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let key = given.ok_or_else(Problem::unauthorized)?;
+        let found = app.keys.caller(&app.engine, key).await?;
+        let caller = found.ok_or_else(Problem::unauthorized)?;
+        if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
+    }
+
+    /// The tenant that `?tenant=` names, if this caller may and there is one.
+    pub(super) async fn named_tenant(&self, parts: &Parts, app: &App) -> Result<Option<Tenant>, Problem> {
+        let Some(name) = tenant_param(parts.uri.query().unwrap_or_default())? else { return Ok(None) };
+        if self.role != Role::Operator {
+            return match &self.home {
+                Some(own) if own.as_str() == name => Ok(Some(own.clone())),
+                _ => Err(Problem::other_tenant()),
+            };
+        }
+        match Tenant::named(&name) {
+            Some(tenant) if app.keys.tenant_exists(&app.engine, &tenant).await? => Ok(Some(tenant)),
+            _ => Err(Problem::no_such_tenant()),
+        }
+    }
+
+    /// The one tenant that this is about.
+    pub(super) async fn one_tenant(&self, parts: &Parts, app: &App) -> Result<Tenant, Problem> {
+        let named = self.named_tenant(parts, app).await?;
+        named.or_else(|| self.home.clone()).ok_or_else(|| {
+            let detail = "is required, because this key is for all tenants: add ?tenant=NAME to the URL";
+            Problem::invalid(vec![Fault::new("tenant", detail)])
+        })
+    }
+}
+
+/// The key of `Bearer <key>`. The scheme's case does not matter.
+fn bearer(header: &[u8]) -> Option<&[u8]> {
+    let space = header.iter().position(|b| *b == b' ')?;
+    let (scheme, rest) = header.split_at(space);
+    let key = rest.trim_ascii();
+    (scheme.eq_ignore_ascii_case(b"bearer") && !key.is_empty()).then_some(key)
+}
+
+/// As strict as other parameters are.
+fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
+    let mut given = url::form_urlencoded::parse(query.as_bytes())
+        .filter(|(name, _)| name == "tenant")
+        .map(|(_, value)| value.into_owned());
+    let fault = |detail| Err(Problem::invalid(vec![Fault::new("tenant", detail)]));
+    match (given.next(), given.next()) {
+        (Some(_), Some(_)) => fault("is given more than once"),
+        (Some(name), None) if name.is_empty() => fault("is empty; give a value or leave it out"),
+        (name, _) => Ok(name),
+    }
+}

@@ -1,0 +1,94 @@
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use holdfast_core::ids::{KeyId, Tenant, fingerprint};
+use holdfast_core::rules::access::{self, Role};
+use holdfast_core::usecases::{Engine, Unavailable};
+
+use super::built_in::{BuiltIn, HashedKey};
+use super::cache::KeyCache;
+use super::caller::Caller;
+
+const MOST_TENANTS_KNOWN: usize = 10_000;
+
+/// The keys that are taken: those that the host was configured with, and those that are stored. Only hashes are kept of them.
+pub struct Keys {
+    built_in: Vec<BuiltIn>,
+    cache: KeyCache,
+    /// Tenants stay, so that one look for each is enough.
+    tenants: Mutex<HashSet<Tenant>>,
+}
+
+impl Keys {
+    #[must_use]
+    pub fn new(built_in: Vec<BuiltIn>) -> Keys {
+        Keys { built_in, cache: KeyCache::default(), tenants: Mutex::default() }
+    }
+
+    /// One built-in key with all roles, at home in this tenant.
+    #[must_use]
+    pub fn single(key: &str, home: Tenant) -> Keys {
+        Keys::new(vec![BuiltIn {
+            name: "built-in",
+            key: HashedKey::of(key),
+            home: Some(home),
+            description: "The key that this host was started with",
+            change: "Start the host with another key instead.",
+        }])
+    }
+
+    pub(crate) fn built_in(&self) -> &[BuiltIn] {
+        &self.built_in
+    }
+
+    /// The tenants that exist without a stored key, in order.
+    pub(super) fn homes(&self) -> Vec<&Tenant> {
+        let mut homes: Vec<_> = self.built_in.iter().filter_map(|key| key.home.as_ref()).collect();
+        homes.sort();
+        homes.dedup();
+        homes
+    }
+
+    /// After a key was deleted: it is refused here at once, and elsewhere when it is looked up again.
+    pub(crate) fn forget(&self, id: &KeyId) {
+        self.cache.forget(id);
+    }
+
+    pub(super) async fn caller(&self, engine: &Engine, key: &[u8]) -> Result<Option<Caller>, Unavailable> {
+        if !access::may_be_key(key) {
+            return Ok(None);
+        }
+        let hash = fingerprint(key);
+        if let Some(found) = self.built_in.iter().find(|built_in| access::same_hash(&built_in.key.0, &hash)) {
+            let (by, home) = (found.name.to_owned(), found.home.clone());
+            return Ok(Some(Caller { by, role: Role::Operator, home }));
+        }
+        let now = engine.clock().now_real();
+        let key = match self.cache.get(&hash, now) {
+            Some(key) => key,
+            None => {
+                let revision = self.cache.revision();
+                let Some(found) = engine.authenticate(&hash).await? else { return Ok(None) };
+                let found = Arc::new(found);
+                self.cache.keep(Arc::clone(&found), now, revision);
+                found
+            }
+        };
+        Ok(Some(Caller { by: key.id.0.clone(), role: key.role, home: key.tenant.clone() }))
+    }
+
+    pub(super) async fn tenant_exists(&self, engine: &Engine, tenant: &Tenant) -> Result<bool, Unavailable> {
+        let known = |tenants: &HashSet<Tenant>| tenants.contains(tenant);
+        if self.homes().contains(&tenant)
+            || known(&self.tenants.lock().unwrap_or_else(PoisonError::into_inner))
+        {
+            return Ok(true);
+        }
+        let exists = engine.tenant_exists(tenant).await?;
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if exists && tenants.len() < MOST_TENANTS_KNOWN {
+            tenants.insert(tenant.clone());
+        }
+        Ok(exists)
+    }
+}

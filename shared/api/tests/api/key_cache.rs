@@ -1,0 +1,82 @@
+//! How soon a key counts, and how soon it does not.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use futures_util::FutureExt;
+use holdfast_api::Keys;
+
+use crate::world::World;
+
+/// The id of the one key of this tenant.
+async fn id_of(world: &World, tenant: &str) -> String {
+    let listed = world.get(&format!("/v1/keys?tenant={tenant}")).await.expect(StatusCode::OK);
+    listed["items"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_here_at_once_and_elsewhere_within_5_s() {
+    let world = World::new();
+    let other = world.beside();
+    let key = world.key("a", "admin").await;
+    let id = id_of(&world, "a").await;
+    for process in [&world, &other] {
+        process.call_as(&key, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
+    }
+    let deleted = world.call("DELETE", &format!("/v1/keys/{id}"), "").await;
+    assert_eq!(deleted.status, StatusCode::NO_CONTENT);
+    world.call_as(&key, "GET", "/v1/urls", "").await.problem(401);
+    // The other one still remembers it, but not for long.
+    other.call_as(&key, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
+    world.clock.advance(Duration::from_secs(2));
+    other.call_as(&key, "GET", "/v1/urls", "").await.problem(401);
+}
+
+#[tokio::test]
+async fn a_new_key_counts_at_once_everywhere() {
+    let world = World::new();
+    let other = world.beside();
+    let key = world.key("a", "admin").await;
+    other.call_as(&key, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
+    let tenant = other.get("/v1/urls?tenant=a").await;
+    tenant.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_key_that_is_over_is_refused_although_it_is_remembered() {
+    let world = World::new();
+    let body = r#"{"tenant":"a","role":"admin","expires_at":"2026-01-01T00:00:01Z"}"#;
+    let made = world.post("/v1/keys", body).await.expect(StatusCode::CREATED);
+    let key = made["key"].as_str().unwrap();
+    world.call_as(key, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
+    world.clock.advance(Duration::from_secs(1));
+    world.call_as(key, "GET", "/v1/urls", "").await.problem(401);
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_key_is_refused_without_asking_the_store() {
+    let world = World::new().beside_with_pauses(Keys::single("hf_built_in", "default".into()));
+    let long = format!("hf_{}", "x".repeat(254));
+    for key in ["nonsense", "HF_x", "hf-x", &long] {
+        let told = world.call_as(key, "GET", "/v1/keys", "").now_or_never();
+        told.expect("nobody waits for the store").problem(401);
+    }
+    assert!(
+        world.call_as("hf_unknown", "GET", "/v1/keys", "").now_or_never().is_none(),
+        "the store is asked"
+    );
+    world.call_as("hf_unknown", "GET", "/v1/keys", "").await.problem(401);
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_once_in_a_while() {
+    let world = World::new();
+    let key = world.key("a", "admin").await;
+    let paused = world.beside_with_pauses(Keys::single("hf_built_in", "default".into()));
+    // This one is refused by its path, so that the key is all that is looked up.
+    let ask = async || paused.call_as(&key, "GET", "/v1/urls/x", "").await.problem(404);
+    ask().await;
+    assert!(ask().now_or_never().is_some(), "it is remembered");
+    world.clock.advance(Duration::from_secs(2));
+    assert!(ask().now_or_never().is_none(), "it is looked up again");
+}

@@ -1,0 +1,70 @@
+//! What each role may do.
+
+use axum::http::StatusCode;
+
+use crate::world::World;
+
+const EVENT: &str = r#"{"type":"a","data":1}"#;
+
+#[tokio::test]
+async fn an_ingest_key_posts_events_and_does_nothing_else() {
+    let world = World::new();
+    let key = world.key("a", "ingest").await;
+    for path in ["/v1/events", "/v1/events?tenant=a"] {
+        world.call_as(&key, "POST", path, EVENT).await.expect(StatusCode::ACCEPTED);
+    }
+    for (method, path) in [
+        ("GET", "/v1/events/x"),
+        ("GET", "/v1/subscriptions"),
+        ("POST", "/v1/subscriptions"),
+        ("GET", "/v1/subscriptions/x"),
+        ("DELETE", "/v1/subscriptions/x"),
+        ("GET", "/v1/urls?limit=wrong"),
+        ("GET", "/v1/urls/x"),
+        ("POST", "/v1/urls/x/enable"),
+        ("GET", "/v1/deliveries"),
+        ("GET", "/v1/deliveries/x"),
+        ("POST", "/v1/deliveries/x/replay"),
+    ] {
+        let told = world.call_as(&key, method, path, "{}").await;
+        told.problem(403);
+        let expected = "This key has the role ingest, and this call needs admin or operator: use such a key.";
+        assert_eq!(told.detail(), expected, "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn only_operators_touch_keys() {
+    let world = World::new();
+    for role in ["ingest", "admin"] {
+        let key = world.key("a", role).await;
+        for (method, path) in [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")] {
+            let told = world.call_as(&key, method, path, "{}").await;
+            told.problem(403);
+            let expected =
+                format!("This key has the role {role}, and this call needs operator: use such a key.");
+            assert_eq!(told.detail(), expected);
+        }
+    }
+    let operator = world.key("", "operator").await;
+    world.call_as(&operator, "GET", "/v1/keys", "").await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_admin_key_does_everything_of_its_tenant() {
+    let world = World::new();
+    let key = world.key("a", "admin").await;
+    let new = r#"{"url":"https://receiver.example/","event_types":["*"]}"#;
+    let made = world.call_as(&key, "POST", "/v1/subscriptions", new).await.expect(StatusCode::CREATED);
+    world.call_as(&key, "POST", "/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let url = format!("/v1/urls/{}", made["url_id"].as_str().unwrap());
+    world.call_as(&key, "POST", &format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    let shown = world.call_as(&key, "GET", &url, "").await.expect(StatusCode::OK);
+    let by = shown["history"][0]["by"].as_str().unwrap();
+    let keys = world.get("/v1/keys?tenant=a").await.expect(StatusCode::OK);
+    assert_eq!(keys["items"][0]["id"], by, "the history names the key");
+    let listed = world.call_as(&key, "GET", "/v1/deliveries", "").await.expect(StatusCode::OK);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+    assert!(listed["items"][0].get("tenant").is_none(), "{listed}");
+}

@@ -1,0 +1,261 @@
+//! Tenants do not see each other, and operators see all.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const EVENT: &str = r#"{"id":"order-1","type":"a","data":1}"#;
+const NEW: &str = r#"{"url":"https://receiver.example/same","event_types":["*"]}"#;
+
+/// Two tenants with equal things, and their keys. Both have delivered one event.
+async fn two() -> (World, [String; 2]) {
+    let world = World::new();
+    let keys = [world.key("a", "admin").await, world.key("b", "admin").await];
+    for key in &keys {
+        world.call_as(key, "POST", "/v1/subscriptions", NEW).await.expect(StatusCode::CREATED);
+        world.call_as(key, "POST", "/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    }
+    world.work().await;
+    (world, keys)
+}
+
+/// The first of a list, by its id.
+async fn first_id(world: &World, key: &str, path: &str) -> String {
+    let listed = world.call_as(key, "GET", path, "").await.expect(StatusCode::OK);
+    listed["items"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn another_tenants_things_are_answered_as_if_they_did_not_exist() {
+    let (world, [a, b]) = two().await;
+    // Something that only `a` has.
+    let only = r#"{"url":"https://receiver.example/only","event_types":["x"]}"#;
+    let made = world.call_as(&a, "POST", "/v1/subscriptions", only).await.expect(StatusCode::CREATED);
+    let subscription = made["id"].as_str().unwrap();
+    let url = made["url_id"].as_str().unwrap();
+    let delivery = first_id(&world, &a, "/v1/deliveries").await;
+    let own = json!({"id": "mine", "type": "a", "data": 1}).to_string();
+    world.call_as(&a, "POST", "/v1/events", own).await.expect(StatusCode::ACCEPTED);
+    let none = "a".repeat(26);
+    for (method, path, id, unknown) in [
+        ("GET", "/v1/subscriptions/{}", subscription, format!("sub_{none}")),
+        ("DELETE", "/v1/subscriptions/{}", subscription, format!("sub_{none}")),
+        ("GET", "/v1/urls/{}", url, format!("url_{none}")),
+        ("POST", "/v1/urls/{}/enable", url, format!("url_{none}")),
+        ("POST", "/v1/urls/{}/freeze", url, format!("url_{none}")),
+        ("POST", "/v1/urls/{}/disable", url, format!("url_{none}")),
+        ("GET", "/v1/deliveries/{}", &delivery, format!("dlv_{none}{none}")),
+        ("POST", "/v1/deliveries/{}/replay", &delivery, format!("dlv_{none}{none}")),
+        ("GET", "/v1/events/{}", "mine", "nothing".to_owned()),
+    ] {
+        let theirs = world.call_as(&b, method, &path.replace("{}", id), "").await;
+        let nobodys = world.call_as(&b, method, &path.replace("{}", &unknown), "").await;
+        theirs.problem(404);
+        assert_eq!((theirs.status, &theirs.body), (nobodys.status, &nobodys.body), "{method} {path}");
+    }
+    for query in [format!("url={url}"), format!("subscription={subscription}"), "event=mine".to_owned()] {
+        let path = format!("/v1/deliveries?{query}");
+        let listed = world.call_as(&b, "GET", &path, "").await.expect(StatusCode::OK);
+        assert_eq!(listed, json!({"items": [], "next": null}), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn equal_ids_of_two_tenants_are_two_things() {
+    let (world, [a, b]) = two().await;
+    let url = first_id(&world, &a, "/v1/urls").await;
+    assert_eq!(url, first_id(&world, &b, "/v1/urls").await, "derived from the URL alone");
+    let frozen =
+        world.call_as(&a, "POST", &format!("/v1/urls/{url}/freeze"), "").await.expect(StatusCode::OK);
+    assert_eq!(frozen["state"], "frozen");
+    let theirs = world.call_as(&b, "GET", &format!("/v1/urls/{url}"), "").await.expect(StatusCode::OK);
+    assert_eq!((&theirs["state"], &theirs["history"]), (&json!("enabled"), &json!([])));
+    let other = r#"{"id":"order-1","type":"other","data":2}"#;
+    world.call_as(&a, "POST", "/v1/events", other).await.problem(409);
+    let event = world.call_as(&b, "GET", "/v1/events/order-1", "").await.expect(StatusCode::OK);
+    assert_eq!(event["deliveries"].as_array().unwrap().len(), 1);
+    assert_eq!(event["deliveries"][0]["attempts"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_operators_may_name_another_tenant() {
+    let (world, [a, _]) = two().await;
+    let ingest = world.key("a", "ingest").await;
+    for path in ["/v1/urls", "/v1/urls/x", "/v1/deliveries", "/v1/subscriptions", "/v1/events/x"] {
+        for other in ["b", "nobody", "A%23", "*"] {
+            let told = world.call_as(&a, "GET", &format!("{path}?tenant={other}"), "").await;
+            told.problem(403);
+            assert!(
+                told.detail().contains("only an operator's key may name another one"),
+                "{}",
+                told.detail()
+            );
+        }
+    }
+    world.call_as(&ingest, "POST", "/v1/events?tenant=b", EVENT).await.problem(403);
+    world.call_as(&a, "GET", "/v1/urls?tenant=a&limit=1", "").await.expect(StatusCode::OK);
+    assert_eq!(world.call_as(&a, "GET", "/v1/urls/x?tenant=", "").await.problem(400), ["tenant"]);
+    assert_eq!(world.call_as(&a, "GET", "/v1/urls/x?tenant=a&tenant=b", "").await.problem(400), ["tenant"]);
+}
+
+#[tokio::test]
+async fn an_operator_names_the_tenant() {
+    let (world, [a, _]) = two().await;
+    let operator = world.key("", "operator").await;
+    let delivery = first_id(&world, &a, "/v1/deliveries").await;
+    let url = first_id(&world, &a, "/v1/urls").await;
+    for (method, path) in [
+        ("GET", format!("/v1/deliveries/{delivery}")),
+        ("GET", format!("/v1/urls/{url}")),
+        ("POST", format!("/v1/urls/{url}/freeze")),
+        ("GET", "/v1/events/order-1".to_owned()),
+    ] {
+        let told = world.call_as(&operator, method, &path, "").await;
+        assert_eq!(told.problem(400), ["tenant"], "{method} {path}");
+        assert!(told.detail().contains("add ?tenant=NAME"), "{}", told.detail());
+        world.call_as(&operator, method, &format!("{path}?tenant=a"), "").await.expect(StatusCode::OK);
+        for unknown in ["c", "A", "a%23b", "*"] {
+            let told = world.call_as(&operator, method, &format!("{path}?tenant={unknown}"), "").await;
+            told.problem(404);
+            let expected = "There is no such tenant; make a key for it first, with POST /v1/keys.";
+            assert_eq!(told.detail(), expected);
+        }
+    }
+    assert_eq!(world.call_as(&operator, "POST", "/v1/events", EVENT).await.problem(400), ["tenant"]);
+    let posted = world.call_as(&operator, "POST", "/v1/events?tenant=b", EVENT).await;
+    assert_eq!(posted.expect(StatusCode::ACCEPTED)["duplicate"], true);
+    let shown = world.call_as(&a, "GET", &format!("/v1/urls/{url}"), "").await.expect(StatusCode::OK);
+    assert!(shown["history"][0]["by"].as_str().unwrap().starts_with("key_"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_operator_at_home_means_home_and_may_name_others() {
+    let (world, _) = two().await;
+    let operator = world.key("a", "operator").await;
+    let own = world.call_as(&operator, "GET", "/v1/deliveries", "").await.expect(StatusCode::OK);
+    assert_eq!(own["items"].as_array().unwrap().len(), 1);
+    world.call_as(&operator, "GET", "/v1/events/order-1", "").await.expect(StatusCode::OK);
+    world.call_as(&operator, "GET", "/v1/events/order-1?tenant=b", "").await.expect(StatusCode::OK);
+    world.call_as(&operator, "GET", "/v1/events/order-1?tenant=default", "").await.problem(404);
+}
+
+/// Follows a list over all tenants to its end.
+async fn follow(world: &World, key: &str, path: &str) -> Vec<Value> {
+    let (mut items, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world.call_as(key, "GET", &format!("{path}{cursor}"), "").await.expect(StatusCode::OK);
+        items.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else { return items };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+#[tokio::test]
+async fn an_operators_lists_go_over_all_tenants_in_order() {
+    let (world, [a, b]) = two().await;
+    // The home of the built-in key, and tenants that have nothing.
+    world.subscribe("home").await;
+    world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let operator = world.key("", "operator").await;
+    for name in ["aa", "c", "zz"] {
+        world.key(name, "ingest").await;
+    }
+    for n in 0..3 {
+        let body = NEW.replace("same", &n.to_string());
+        for key in [&a, &b] {
+            world.call_as(key, "POST", "/v1/subscriptions", body.clone()).await.expect(StatusCode::CREATED);
+        }
+    }
+    for (list, counts) in [
+        ("/v1/subscriptions?", [4, 4, 1]),
+        ("/v1/urls?", [4, 4, 1]),
+        ("/v1/urls?state=enabled&", [4, 4, 1]),
+        ("/v1/deliveries?", [1, 1, 1]),
+        ("/v1/deliveries?event=order-1&", [1, 1, 1]),
+        ("/v1/deliveries?state=dead&", [0, 0, 0]),
+        ("/v1/deliveries?url=x&", [0, 0, 0]),
+    ] {
+        let whole = follow(&world, &operator, &format!("{list}limit=100")).await;
+        let tenants: Vec<_> = whole.iter().map(|item| item["tenant"].as_str().unwrap()).collect();
+        let [in_a, in_b, at_home] = counts;
+        let expected = [vec!["a"; in_a], vec!["b"; in_b], vec!["default"; at_home]].concat();
+        assert_eq!(tenants, expected, "{list}");
+        for limit in [1, 2, 3] {
+            assert_eq!(
+                follow(&world, &operator, &format!("{list}limit={limit}")).await,
+                whole,
+                "{list}{limit}"
+            );
+        }
+        // The same, one tenant at a time, without saying whose they are.
+        let mut singly = Vec::new();
+        for tenant in ["a", "b", "default"] {
+            for mut item in follow(&world, &operator, &format!("{list}tenant={tenant}&limit=2")).await {
+                assert!(item.get("tenant").is_none(), "{item}");
+                item["tenant"] = tenant.into();
+                singly.push(item);
+            }
+        }
+        assert_eq!(singly, whole, "{list}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_over_very_many_tenants_goes_on() {
+    let world = World::new();
+    for n in 0..230 {
+        world.key(&format!("t{n:03}"), "ingest").await;
+    }
+    let operator = world.key("", "operator").await;
+    let last = world.key("z", "admin").await;
+    world.call_as(&last, "POST", "/v1/subscriptions", NEW).await.expect(StatusCode::CREATED);
+    let first = world.call_as(&operator, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
+    assert_eq!(first["items"], json!([]), "one request does not look through all of them");
+    let found = follow(&world, &operator, "/v1/urls?").await;
+    assert_eq!((found.len(), &found[0]["tenant"]), (1, &json!("z")));
+}
+
+#[tokio::test]
+async fn a_cursor_of_one_tenant_is_useless_for_another() {
+    let (world, [a, b]) = two().await;
+    let operator = world.key("", "operator").await;
+    for key in [&a, &b] {
+        let body = NEW.replace("same", "more");
+        world.call_as(key, "POST", "/v1/subscriptions", body).await.expect(StatusCode::CREATED);
+    }
+    let cursor_of = async |key: &str, query: &str| {
+        let told = world.call_as(key, "GET", &format!("/v1/urls?limit=1{query}"), "").await;
+        told.expect(StatusCode::OK)["next"].as_str().unwrap().to_owned()
+    };
+    let asked = [(&a, ""), (&b, ""), (&operator, "")];
+    for (i, (of, query)) in asked.iter().enumerate() {
+        let cursor = cursor_of(of, query).await;
+        for (j, (with, query)) in asked.iter().enumerate() {
+            let told =
+                world.call_as(with, "GET", &format!("/v1/urls?limit=1&cursor={cursor}{query}"), "").await;
+            if i == j {
+                told.expect(StatusCode::OK);
+            } else {
+                assert_eq!(told.problem(400), ["cursor"], "{i} {j}");
+            }
+        }
+    }
+    // It is the tenant that counts, not the key or how it was named.
+    let cursor = cursor_of(&a, "").await;
+    let path = format!("/v1/urls?limit=1&tenant=a&cursor={cursor}");
+    world.call_as(&operator, "GET", &path, "").await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_tenant_outlives_its_keys() {
+    let (world, [a, _]) = two().await;
+    let id = first_id(&world, crate::world::KEY, "/v1/keys?tenant=a").await;
+    assert_eq!(world.call("DELETE", &format!("/v1/keys/{id}?tenant=b"), "").await.problem(404), [""; 0]);
+    let deleted = world.call("DELETE", &format!("/v1/keys/{id}?tenant=a"), "").await;
+    assert_eq!(deleted.status, StatusCode::NO_CONTENT);
+    world.call_as(&a, "GET", "/v1/urls", "").await.problem(401);
+    let urls = world.get("/v1/urls?tenant=a").await.expect(StatusCode::OK);
+    assert_eq!(urls["items"].as_array().unwrap().len(), 1);
+}

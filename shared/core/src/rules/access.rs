@@ -1,0 +1,110 @@
+//! Who may do what, and what tenants and keys may look like.
+
+use serde::{Deserialize, Serialize};
+use subtle::ConstantTimeEq;
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Posts events of its tenant, and nothing else.
+    Ingest,
+    /// Everything that is its tenant's, posting events too.
+    Admin,
+    /// Everything of all tenants, and the keys.
+    Operator,
+}
+
+impl Role {
+    pub const ALL: [Role; 3] = [Role::Ingest, Role::Admin, Role::Operator];
+
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Role::Ingest => "ingest",
+            Role::Admin => "admin",
+            Role::Operator => "operator",
+        }
+    }
+
+    /// Whether a key of this role may do what asks for `needed`: each role may do what those before it may.
+    #[must_use]
+    pub const fn suffices(self, needed: Role) -> bool {
+        self as u8 >= needed as u8
+    }
+}
+
+const LONGEST_TENANT: usize = 64;
+
+/// Whether a tenant can have this name. It stands in the keys of records between `#`, so it must never hold one.
+#[must_use]
+pub fn is_tenant_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=LONGEST_TENANT).contains(&text.len())
+        && text.bytes().next().is_some_and(plain)
+        && text.bytes().all(|b| plain(b) || b == b'_' || b == b'-')
+}
+
+/// What every key begins with, so that a leaked one is recognised.
+pub const KEY_PREFIX: &str = "hf_";
+const LONGEST_KEY: usize = 256;
+
+/// Whether this could be a key at all. What could not is refused without asking anybody.
+#[must_use]
+pub fn may_be_key(text: &[u8]) -> bool {
+    text.len() <= LONGEST_KEY && text.starts_with(KEY_PREFIX.as_bytes())
+}
+
+/// A new key: 160 random bits in lower-case letters and digits.
+#[must_use]
+pub fn new_key(random: [u8; 20]) -> String {
+    format!("{KEY_PREFIX}{}", data_encoding::BASE32_NOPAD.encode(&random).to_ascii_lowercase())
+}
+
+/// Looks at every byte whatever comes before it, so that the time it takes does not tell how much of a guess is right.
+#[must_use]
+pub fn same_hash(a: &str, b: &str) -> bool {
+    a.as_bytes().ct_eq(b.as_bytes()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_do_what_those_before_it_may() {
+        for (place, role) in Role::ALL.into_iter().enumerate() {
+            for (needs, needed) in Role::ALL.into_iter().enumerate() {
+                assert_eq!(role.suffices(needed), place >= needs, "{role:?} for {needed:?}");
+            }
+            assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
+        }
+    }
+
+    #[test]
+    fn tenants_have_plain_names() {
+        for good in ["a", "0", "default", "shop-1", "a_b", &"x".repeat(64)] {
+            assert!(is_tenant_name(good), "{good}");
+        }
+        for bad in ["", "-a", "_a", "A", "a b", "a#b", "#", "a/b", "a.b", "é", "a\n", "*", &"x".repeat(65)] {
+            assert!(!is_tenant_name(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_key_may_be_one() {
+        let key = new_key([255; 20]);
+        assert_eq!(key, format!("hf_{}", "7".repeat(32)));
+        assert!(may_be_key(key.as_bytes()) && may_be_key(&[b"hf_", &[b'x'; 253][..]].concat()));
+        for other in [&b""[..], b"hf", b"HF_x", b"x", &[b"hf_", &[b'x'; 254][..]].concat()] {
+            assert!(!may_be_key(other));
+        }
+    }
+
+    #[test]
+    fn hashes_are_the_same_or_not() {
+        for (a, b) in [("", "a"), ("ab", "aB"), ("ab", "abc"), ("xb", "ab")] {
+            assert!(!same_hash(a, b) && !same_hash(b, a) && same_hash(a, a));
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Changes a subscription. What it has under way follows.
+
+use std::time::Duration;
+
+use super::subscribe::{MOST_MEETINGS, guard_of};
+use super::{Engine, Unavailable};
+use crate::ids::{SubscriptionId, Tenant, UrlId};
+use crate::ports::{Expect, Write};
+use crate::records::{JobRecord, Record, Subscription};
+use crate::rules::filter::{Connector, Filter};
+
+/// Checked by the API like a new subscription. `None` leaves a field as it is; an inner `None` removes it.
+#[derive(Clone, Default)]
+pub struct SubscriptionPatch {
+    pub url: Option<String>,
+    pub event_types: Option<Vec<String>>,
+    pub filters: Option<Vec<Filter>>,
+    pub filter_connector: Option<Connector>,
+    pub auth_token: Option<Option<String>>,
+    pub description: Option<Option<String>>,
+    pub active: Option<bool>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    #[error("there is no such subscription")]
+    Unknown,
+    #[error("{0} already subscribes this URL to the same events")]
+    Equal(SubscriptionId),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl SubscriptionPatch {
+    fn apply(self, subscription: &mut Subscription) {
+        if let Some(url) = self.url {
+            subscription.url_id = UrlId::of(&url);
+            subscription.url = url;
+        }
+        set(&mut subscription.event_types, self.event_types);
+        set(&mut subscription.filters, self.filters);
+        set(&mut subscription.filter_connector, self.filter_connector);
+        set(&mut subscription.auth_token, self.auth_token);
+        set(&mut subscription.description, self.description);
+        set(&mut subscription.active, self.active);
+    }
+}
+
+fn set<T>(field: &mut T, to: Option<T>) {
+    if let Some(to) = to {
+        *field = to;
+    }
+}
+
+impl Engine {
+    /// Answers the subscription as it is then.
+    pub async fn update_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+        patch: SubscriptionPatch,
+    ) -> Result<Subscription, UpdateError> {
+        for _ in 0..MOST_MEETINGS {
+            let Some((before, version)) = self.get_subscription_versioned(tenant, id).await? else {
+                return Err(UpdateError::Unknown);
+            };
+            let mut after = before.clone();
+            patch.clone().apply(&mut after);
+            if after == before || self.change(&before, version, &after).await? {
+                return Ok(after);
+            }
+        }
+        Err(Unavailable(format!("{id} changes too often to be changed")).into())
+    }
+
+    /// `false`: something changed meanwhile, look again.
+    async fn change(
+        &self,
+        before: &Subscription,
+        version: u64,
+        after: &Subscription,
+    ) -> Result<bool, UpdateError> {
+        let (_, mut writes) = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
+        writes.push(Write::put(Record::Subscription(after.clone()), Expect::Version(version)));
+        let (old, new) = (guard_of(before), guard_of(after));
+        if old != new {
+            if let Some(other) = self.equal_to(after).await? {
+                return Err(UpdateError::Equal(other));
+            }
+            writes.push(Write::Delete { key: old.key(), expect: Expect::Any });
+            writes.push(Write::put(Record::SubscriptionGuard(new), Expect::Absent));
+        }
+        let moved = before.url_id != after.url_id;
+        if moved {
+            writes.extend(self.url_if_new(after).await?);
+        }
+        let job =
+            (moved || (before.active && !after.active)).then(|| self.resettle_job(&after.tenant, &after.id));
+        writes.extend(job.clone().map(|job: JobRecord| Write::put(Record::Job(job), Expect::Any)));
+        if !self.try_write(writes).await? {
+            return Ok(false);
+        }
+        if let Some(job) = job {
+            self.send_job_ticket(&job, Duration::ZERO).await;
+        }
+        Ok(true)
+    }
+}
