@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{IndexEntries, Key, Listed, Subscription, tenant_list};
-use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::rules::schedule::{Next, Schedule};
 use crate::time::Timestamp;
 
@@ -73,6 +73,9 @@ pub struct DeliveryRecord {
     /// Counts replays: each gives a fresh schedule.
     pub epoch: u32,
     pub epoch_began_at: Timestamp,
+    /// The bulk replay that came by last: it does not replay this delivery again.
+    #[serde(default)]
+    pub replayed_by: Option<JobId>,
     pub first_attempt_at: Option<Timestamp>,
     /// The attempt that is next in this epoch: 0 is the first, 1..=11 are retries.
     pub next_attempt: u32,
@@ -117,6 +120,7 @@ impl DeliveryRecord {
             reason: None,
             epoch: 0,
             epoch_began_at: new.accepted_at,
+            replayed_by: None,
             first_attempt_at: None,
             next_attempt: 0,
             due_at: new.accepted_at,

@@ -11,6 +11,7 @@ pub enum Job {
     FanOut(FanOut),
     #[serde(alias = "unsubscribe")]
     Resettle(Resettle),
+    Replay(Box<super::BulkReplay>),
 }
 
 /// One event on its way to many subscriptions. Goes through them in the order of their ids.

@@ -16,6 +16,7 @@
 //! | tenant version | `tenant#tenant` | `version` |
 //! | change of a subscription | `changes#tenant` | `tenant version` |
 //! | job | `job#tenant#job id` | `job` |
+//! | replay | `replay#tenant#job id` | `replay` |
 //! | key | `keys` | `key id` |
 //! | guard of the last operator's key | `operators` | `guard` |
 //! | tenant | `tenants` | `tenant` |
@@ -27,6 +28,7 @@ mod delivery;
 mod event;
 mod job;
 mod key;
+mod replay;
 mod subscription;
 mod url;
 
@@ -39,6 +41,7 @@ pub use delivery::{
 pub use event::{EventRecord, IdPhase};
 pub use job::{FanOut, Job, JobRecord, Resettle};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
+pub use replay::{BulkReplay, ReplayOf, ReplayRecord, ReplayState, Turn, UrlReplay};
 pub use subscription::{Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
@@ -127,6 +130,7 @@ pub enum Record {
     Key(KeyRecord),
     OperatorGuard(OperatorGuard),
     Tenant(TenantRecord),
+    Replay(ReplayRecord),
 }
 
 impl Record {
@@ -149,6 +153,7 @@ impl Record {
             Record::Key(r) => KeyRecord::key(&r.id),
             Record::OperatorGuard(_) => OperatorGuard::key(),
             Record::Tenant(r) => TenantRecord::key(&r.tenant),
+            Record::Replay(r) => ReplayRecord::key(&r.tenant, &r.id),
         }
     }
 
@@ -164,6 +169,7 @@ impl Record {
                 IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
             }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
+            Record::Replay(r) => r.index_entries(),
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)

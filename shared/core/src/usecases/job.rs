@@ -30,6 +30,7 @@ impl Engine {
         match record.job.clone() {
             Job::FanOut(fan_out) => self.fan_out(record, version, fan_out, until_real).await,
             Job::Resettle(resettle) => self.resettle(record, version, resettle, until_real).await,
+            Job::Replay(replay) => self.bulk_replay(record, version, *replay, until_real).await,
         }
     }
 
@@ -48,7 +49,7 @@ impl Engine {
     }
 
     /// Not before whoever works on it must have ended: the schedule's clock may run faster than that.
-    fn next_look_at_job(&self) -> Timestamp {
+    pub(super) fn next_look_at_job(&self) -> Timestamp {
         let working = self.ports.clock.stretch(self.settings.function_timeout);
         self.ports.clock.now() + JOB_GRACE.max(working)
     }

@@ -6,6 +6,7 @@
 mod accept;
 mod announce;
 mod attempt;
+mod bulk_replay;
 mod conclude;
 mod deliver;
 mod enqueue;
@@ -20,6 +21,7 @@ mod ping;
 mod probe;
 mod release;
 mod replay;
+mod replayable;
 mod resettle;
 mod retry;
 mod rotate;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::enqueue::{announce_ticket, delivery_ticket, release_ticket};
+use super::enqueue::{announce_ticket, release_ticket};
 use super::{Engine, MOST_CONFLICTS, Unavailable, UrlView};
-use crate::ids::{Tenant, UrlId};
-use crate::ports::{BodyKey, Delay, Order, Query};
-use crate::records::{DeliveryState, ParkedPointer, Reason, Record};
-use crate::rules::health::{CannotDisableFrozen, Manual};
+use crate::ids::{JobId, Tenant, UrlId};
+use crate::ports::{Order, Query};
+use crate::records::{DeliveryState, HistoryEntry, ParkedPointer, Record, UrlRecord, UrlReplay};
+use crate::rules::health::{CannotDisableFrozen, Manual, UrlState};
+use crate::time::Timestamp;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SteerError {
@@ -27,10 +28,14 @@ pub struct Steered {
     pub expired: u64,
     /// There were more than could be counted.
     pub more: bool,
+    /// The replay of what expired, if that was asked for.
+    pub replay: Option<JobId>,
 }
 
 /// Parked deliveries are counted up to this.
 pub(super) const MOST_COUNTED: usize = 1_000;
+/// A URL is enabled, disabled and frozen at most: the last time that it was enabled is not many changes ago.
+const LAST_CHANGES: usize = 10;
 
 impl Engine {
     /// `by`: who asked for it, for the history.
@@ -67,10 +72,6 @@ impl Engine {
         let (expired, alive): (Vec<_>, Vec<_>) =
             parked.pointers.into_iter().partition(|p| now > p.expires_at);
         let counts = (alive.len() as u64, expired.len() as u64);
-        // Before the release, which would make them dead.
-        if replay_expired {
-            self.replay_expired(expired).await?;
-        }
         let mut tickets = Vec::new();
         if let (Manual::Enable, Some(release)) = (action, url.releasing) {
             tickets.push(release_ticket(tenant, url_id, release.step, Duration::ZERO));
@@ -79,27 +80,42 @@ impl Engine {
             tickets.push(announce_ticket(tenant, url_id));
         }
         self.hint(tickets).await;
-        Ok(Steered { url: UrlView::of(url), released: counts.0, expired: counts.1, more: parked.more })
+        let replay = if replay_expired { self.replay_expired(tenant, url_id).await? } else { None };
+        let url = UrlView::of(url);
+        Ok(Steered { url, released: counts.0, expired: counts.1, more: parked.more, replay })
     }
 
-    async fn replay_expired(&self, expired: Vec<ParkedPointer>) -> Result<(), Unavailable> {
-        for pointer in expired {
-            let Some((before, version)) = self.get_delivery(&pointer.key).await? else { continue };
-            let now = self.ports.clock.now();
-            if before.state_at(now) != (DeliveryState::Dead, Some(Reason::Expired)) {
-                continue;
-            }
-            let key = BodyKey::of(&pointer.key);
-            if !self.ports.store.keep_body(&key, self.body_remove_at()).await? {
-                continue;
-            }
-            let mut record = before.clone();
-            record.replay(&self.settings.schedule, now);
-            if self.put_delivery(&before, version, record.clone(), Vec::new()).await? {
-                self.hint(vec![delivery_ticket(&record, Delay::NONE)]).await;
-            }
-        }
-        Ok(())
+    /// What expired because its URL was held back, found so or not. `None`: it never was.
+    async fn replay_expired(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<JobId>, Unavailable> {
+        let Some(since) = self.last_held_back_at(tenant, url_id).await? else { return Ok(None) };
+        let wanted = UrlReplay {
+            url_id: url_id.clone(),
+            since: None,
+            until: None,
+            states: vec![DeliveryState::Dead],
+            expired_since: Some(since),
+        };
+        Ok(self.replay_url(tenant, wanted).await?.map(|replay| replay.id))
+    }
+
+    /// When the URL last stopped being enabled.
+    async fn last_held_back_at(
+        &self,
+        tenant: &Tenant,
+        url_id: &UrlId,
+    ) -> Result<Option<Timestamp>, Unavailable> {
+        let query = Query {
+            partition: UrlRecord::partition(tenant, url_id),
+            prefix: HistoryEntry::PREFIX.to_owned(),
+            after: None,
+            order: Order::Descending,
+            limit: LAST_CHANGES,
+        };
+        let page = self.ports.store.query(query).await?;
+        Ok(page.items.into_iter().find_map(|item| match item.record {
+            Record::History(entry) if entry.from == UrlState::Enabled => Some(entry.at),
+            _ => None,
+        }))
     }
 
     /// Parked deliveries at a URL, in the order of their due times.

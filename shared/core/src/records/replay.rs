@@ -1,0 +1,187 @@
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DeliveryRecord, DeliveryState, IndexEntries, Key, Reason, Release};
+use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
+use crate::time::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplayState {
+    Running,
+    Done,
+}
+
+/// How far a replay has come, for whoever asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayRecord {
+    pub v: u32,
+    pub tenant: Tenant,
+    pub id: JobId,
+    pub of: ReplayOf,
+    /// How many deliveries were found in the wanted states: counted at the start, exact at the end.
+    pub matched: u64,
+    /// There were more than could be counted at the start.
+    pub more: bool,
+    /// How many got a new epoch.
+    pub done: u64,
+    /// How many were left as they are: waiting or parked, or without an active subscription or a body.
+    pub skipped: u64,
+    pub state: ReplayState,
+    pub created_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+    pub remove_at: Option<Timestamp>,
+}
+
+/// What is replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayOf {
+    Delivery(DeliveryKey),
+    Url(UrlReplay),
+}
+
+/// Which deliveries of a URL are replayed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UrlReplay {
+    pub url_id: UrlId,
+    /// Accepted then or later.
+    pub since: Option<Timestamp>,
+    /// Accepted before; if nothing is given, before the replay was asked for.
+    pub until: Option<Timestamp>,
+    /// Delivered, dead or both: nothing else can be replayed.
+    pub states: Vec<DeliveryState>,
+    /// Only what expired, and was found so not before this.
+    pub expired_since: Option<Timestamp>,
+}
+
+/// What a bulk replay does when it comes to a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// Gives it a new epoch.
+    Replay,
+    /// Has done so before it was interrupted.
+    Done,
+    /// Leaves it as it is, and says so: it is waiting or parked, or was replayed by somebody else meanwhile.
+    Skip,
+    /// It was not asked for.
+    Pass,
+}
+
+impl ReplayRecord {
+    #[must_use]
+    pub fn new(tenant: &Tenant, id: JobId, of: ReplayOf, now: Timestamp) -> ReplayRecord {
+        ReplayRecord {
+            v: super::VERSION,
+            tenant: tenant.clone(),
+            id,
+            of,
+            matched: 0,
+            more: false,
+            done: 0,
+            skipped: 0,
+            state: ReplayState::Running,
+            created_at: now,
+            ended_at: None,
+            remove_at: None,
+        }
+    }
+
+    pub fn end(&mut self, matched: u64, now: Timestamp, keep: Duration) {
+        self.matched = matched;
+        self.more = false;
+        self.state = ReplayState::Done;
+        self.ended_at = Some(now);
+        self.remove_at = Some(now + keep);
+    }
+
+    #[must_use]
+    pub fn key(tenant: &Tenant, id: &JobId) -> Key {
+        Key::new(format!("replay#{tenant}#{id}"), "replay")
+    }
+
+    pub(super) fn index_entries(&self) -> IndexEntries {
+        IndexEntries { remove_at: self.remove_at, ..IndexEntries::default() }
+    }
+}
+
+/// A bulk replay at work: goes through the URL's deliveries, oldest first, at the pace of a release.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BulkReplay {
+    pub wanted: UrlReplay,
+    /// As it is shown. Written beside the job whenever the job is.
+    pub shown: ReplayRecord,
+    /// The place in the URL's list of the last delivery that was looked at.
+    pub place: Option<String>,
+    pub matched: u64,
+    pub pace: Release,
+    /// The URL's generation when the last step was made: its failures were counted from zero if it is another one now.
+    pub generation: u64,
+    /// How many deliveries of the present step are still to be replayed.
+    pub left: u32,
+}
+
+impl BulkReplay {
+    /// When deliveries are too young to be replayed by this.
+    #[must_use]
+    pub fn accepted_before(&self) -> Timestamp {
+        self.wanted.until.unwrap_or(self.shown.created_at + Duration::from_millis(1))
+    }
+
+    #[must_use]
+    pub fn turn(&self, delivery: &DeliveryRecord, now: Timestamp, keep: Duration) -> Turn {
+        let (state, reason) = delivery.state_at(now);
+        if delivery.replayed_by.as_ref() == Some(&self.shown.id) {
+            return Turn::Done;
+        }
+        // A new epoch since this was asked for is what was asked for, even if it has ended already.
+        if state.is_live() || (delivery.epoch > 0 && delivery.epoch_began_at > self.shown.created_at) {
+            return Turn::Skip;
+        }
+        let meant = match self.wanted.expired_since {
+            None => true,
+            Some(since) => {
+                let died_at = delivery.remove_at.map(|remove_at| remove_at - keep);
+                reason == Some(Reason::Expired) && died_at.is_none_or(|at| at >= since)
+            }
+        };
+        if meant && self.wanted.states.contains(&state) { Turn::Replay } else { Turn::Pass }
+    }
+
+    /// Begins a step.
+    pub fn claim_step(&mut self, now: Timestamp, failures: u64, generation: u64) {
+        if generation != self.generation {
+            self.generation = generation;
+            self.pace.failures_before = 0;
+        }
+        self.left = self.pace.claim_step(now, failures);
+    }
+
+    pub fn count_done(&mut self) {
+        self.matched += 1;
+        self.shown.done += 1;
+        self.left = self.left.saturating_sub(1);
+        self.show_matched();
+    }
+
+    /// `matched`: it was in one of the wanted states, but cannot be replayed.
+    pub fn count_skipped(&mut self, matched: bool) {
+        self.matched += u64::from(matched);
+        self.shown.skipped += 1;
+        self.show_matched();
+    }
+
+    /// What was counted at the start may have been too little, and is never shown to shrink on the way.
+    fn show_matched(&mut self) {
+        self.shown.matched = self.shown.matched.max(self.matched);
+    }
+
+    pub fn end(&mut self, now: Timestamp, keep: Duration) {
+        self.shown.end(self.matched, now, keep);
+    }
+}
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

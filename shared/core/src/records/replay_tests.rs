@@ -1,0 +1,111 @@
+use super::*;
+use crate::ids::{EventKey, SubscriptionId};
+use crate::records::{NewDelivery, Now};
+use crate::rules::schedule::Schedule;
+
+const KEEP: Duration = Duration::from_secs(14 * 86_400);
+const HOUR: Duration = Duration::from_secs(3600);
+const ACCEPTED: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+fn delivery() -> DeliveryRecord {
+    let new = NewDelivery {
+        key: DeliveryKey {
+            tenant: "default".into(),
+            event_key: EventKey::of("e", ACCEPTED),
+            subscription_id: SubscriptionId::new([1; 16]),
+        },
+        event_id: "e".into(),
+        event_type: "a.b".into(),
+        accepted_at: ACCEPTED,
+        url_id: UrlId::of("http://x/"),
+        url: "http://x/".into(),
+    };
+    DeliveryRecord::new(new, &Schedule::default())
+}
+
+fn ended(end: impl FnOnce(&mut DeliveryRecord)) -> DeliveryRecord {
+    let mut delivery = delivery();
+    end(&mut delivery);
+    delivery
+}
+
+fn asked_for(states: &[DeliveryState], created_at: Timestamp) -> BulkReplay {
+    let url_id = UrlId::of("http://x/");
+    let wanted = UrlReplay { url_id, since: None, until: None, states: states.to_vec(), expired_since: None };
+    let of = ReplayOf::Url(wanted.clone());
+    BulkReplay {
+        wanted,
+        shown: ReplayRecord::new(&"default".into(), JobId::new([1; 16]), of, created_at),
+        place: None,
+        matched: 0,
+        pace: Release::begin(0, Now { schedule: created_at, real: created_at }, 0),
+        generation: 0,
+        left: 0,
+    }
+}
+
+#[test]
+fn each_delivery_has_its_turn() {
+    let asked_at = ACCEPTED + HOUR;
+    let dead = asked_for(&[DeliveryState::Dead], asked_at);
+    let both = asked_for(&[DeliveryState::Dead, DeliveryState::Delivered], asked_at);
+    let (soon, late) = (asked_at + HOUR, ACCEPTED + HOUR * 53);
+    let exhausted = ended(|d| d.die(Reason::Exhausted, ACCEPTED, KEEP));
+    let delivered = ended(|d| d.succeed(ACCEPTED, KEEP));
+    let parked = ended(DeliveryRecord::park);
+    let replayed = |at, by: Option<&BulkReplay>| {
+        ended(|d| {
+            d.replay(&Schedule::default(), at);
+            d.replayed_by = by.map(|by| by.shown.id.clone());
+            d.succeed(at, KEEP);
+        })
+    };
+    let other =
+        BulkReplay { shown: ReplayRecord { id: JobId::new([2; 16]), ..both.shown.clone() }, ..both.clone() };
+    for (what, replay, delivery, now, turn) in [
+        ("dead", &dead, &exhausted, soon, Turn::Replay),
+        ("delivered", &dead, &delivered, soon, Turn::Pass),
+        ("delivered, and wanted", &both, &delivered, soon, Turn::Replay),
+        ("waiting", &both, &delivery(), soon, Turn::Skip),
+        ("parked", &both, &parked, soon, Turn::Skip),
+        ("expired, untouched", &dead, &parked, late, Turn::Replay),
+        ("replayed before", &both, &replayed(ACCEPTED, None), soon, Turn::Replay),
+        ("replayed at that very moment", &both, &replayed(asked_at, None), soon, Turn::Replay),
+        ("replayed since", &both, &replayed(soon, None), soon, Turn::Skip),
+        ("replayed by this", &both, &replayed(soon, Some(&both)), soon, Turn::Done),
+        ("replayed by another since", &both, &replayed(soon, Some(&other)), soon, Turn::Skip),
+    ] {
+        assert_eq!(replay.turn(delivery, now, KEEP), turn, "{what}");
+    }
+}
+
+#[test]
+fn only_what_expired_in_the_window_is_meant() {
+    let mut replay = asked_for(&[DeliveryState::Dead], ACCEPTED + HOUR * 100);
+    let left_enabled_at = ACCEPTED + HOUR * 60;
+    replay.wanted.expired_since = Some(left_enabled_at);
+    let died = |reason, at| ended(|d| d.die(reason, at, KEEP));
+    let now = ACCEPTED + HOUR * 101;
+    for (what, delivery, turn) in [
+        ("in it", died(Reason::Expired, left_enabled_at), Turn::Replay),
+        ("before", died(Reason::Expired, left_enabled_at - HOUR), Turn::Pass),
+        ("for another reason", died(Reason::Exhausted, left_enabled_at + HOUR), Turn::Pass),
+        ("untouched", ended(DeliveryRecord::park), Turn::Replay),
+    ] {
+        assert_eq!(replay.turn(&delivery, now, KEEP), turn, "{what}");
+    }
+}
+
+#[test]
+fn failures_of_another_generation_do_not_hide_new_ones() {
+    let mut replay = asked_for(&[DeliveryState::Dead], ACCEPTED);
+    for left in [1, 2, 4] {
+        replay.claim_step(ACCEPTED, 80, 0);
+        assert_eq!(replay.left, left);
+    }
+    // Enabled in between, so that the failures are counted from zero.
+    replay.claim_step(ACCEPTED, 3, 2);
+    assert_eq!(replay.left, 1);
+    replay.claim_step(ACCEPTED, 3, 2);
+    assert_eq!(replay.left, 2);
+}

@@ -1,0 +1,22 @@
+//! What can be seen of events, deliveries and URLs.
+
+mod deliveries;
+mod delivery_view;
+mod event;
+mod event_deliveries;
+mod urls;
+
+pub use deliveries::{DeliveryFilter, ListError, Scope};
+pub use delivery_view::DeliveryView;
+pub use event::EventView;
+pub use urls::UrlView;
+
+/// How many entries are looked through for one page, so that a rare state does not make one request read everything.
+const MOST_LOOKED_THROUGH: usize = 2_000;
+
+/// One page of a list, and where the next one starts.
+#[derive(Clone, Debug)]
+pub struct ListPage<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+}
