@@ -1,7 +1,7 @@
 //! Records as rows.
 
 use holdfast_core::ports::{Expect, StoreError, Versioned};
-use holdfast_core::records::{Key, Listed, Record};
+use holdfast_core::records::{Key, Listed, Record, Topic};
 use rusqlite::{Connection, OptionalExtension, params};
 
 /// A record ready to be written. Made where the write is asked for, so that the one writing thread has less to do.
@@ -10,6 +10,7 @@ pub(crate) struct Row {
     data: Vec<u8>,
     look: Option<(u8, i64)>,
     listed: Option<Listed>,
+    topic: Option<Topic>,
     remove_at: Option<i64>,
 }
 
@@ -21,22 +22,24 @@ impl Row {
             data: serde_json::to_vec(record).map_err(|e| StoreError(e.to_string()))?,
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
             listed: entries.listed,
+            topic: entries.topic,
             remove_at: entries.remove_at.map(|at| at.as_millis()),
             key,
         })
     }
 
     pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let listed = self.listed.as_ref();
+        let (listed, topic) = (self.listed.as_ref(), self.topic.as_ref());
         connection
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
-                                      by_subscription, list_sort, remove_at, data)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+                                      by_subscription, list_sort, topic, topic_sort, remove_at, data)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
+                     topic = excluded.topic, topic_sort = excluded.topic_sort,
                      remove_at = excluded.remove_at, data = excluded.data",
             )?
             .execute(params![
@@ -48,6 +51,8 @@ impl Row {
                 listed.map(|l| &l.by_url),
                 listed.map(|l| &l.by_subscription),
                 listed.map(|l| &l.sort),
+                topic.map(|t| &t.partition),
+                topic.map(|t| &t.sort),
                 self.remove_at,
                 self.data,
             ])?;

@@ -47,6 +47,25 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          payload BLOB NOT NULL
      );
      CREATE INDEX messages_by_time ON messages (queue, deliver_at);",
+    // What is there already is put into its topic as the record would do it.
+    "ALTER TABLE records ADD COLUMN topic TEXT;
+     ALTER TABLE records ADD COLUMN topic_sort TEXT;
+
+     UPDATE records SET
+         topic = 'topic#' || json_extract(CAST(data AS TEXT), '$.key.tenant') || '#' ||
+                 json_extract(CAST(data AS TEXT), '$.state'),
+         topic_sort = list_sort
+     WHERE json_extract(CAST(data AS TEXT), '$.kind') = 'delivery'
+       AND json_extract(CAST(data AS TEXT), '$.state') IN ('waiting', 'parked', 'dead');
+
+     UPDATE records SET
+         topic = 'topic#' || json_extract(CAST(data AS TEXT), '$.tenant') || '#url-' ||
+                 json_extract(CAST(data AS TEXT), '$.state'),
+         topic_sort = json_extract(CAST(data AS TEXT), '$.id')
+     WHERE json_extract(CAST(data AS TEXT), '$.kind') = 'url'
+       AND json_extract(CAST(data AS TEXT), '$.state') IN ('disabled', 'frozen');
+
+     CREATE INDEX records_by_topic ON records (topic, topic_sort) WHERE topic IS NOT NULL;",
 ];
 
 /// The version of the schema that this Holdfast writes.

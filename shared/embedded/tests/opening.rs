@@ -6,10 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ids::{JobId, Tenant};
+use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use holdfast_core::messages::Message;
-use holdfast_core::ports::{Delay, Expect, Inbox, Outgoing, Queue, QueueName, Store, Write};
-use holdfast_core::records::{Record, TenantVersion};
+use holdfast_core::ports::{
+    Delay, Expect, Inbox, IndexCount, IndexQuery, Order, Outgoing, Queue, QueueName, Store, Write,
+};
+use holdfast_core::records::{
+    DeliveryRecord, DeliveryState, ListIndex, NewDelivery, Now, Reason, Record, TenantVersion, TopicName,
+    UrlRecord,
+};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Database, Embedded, OpenError, Options};
 use holdfast_sim::{VirtualClock, block_on};
@@ -30,7 +37,7 @@ fn job(n: u8) -> Message {
 }
 
 fn record(tenant: &str) -> Record {
-    Record::TenantVersion(TenantVersion { tenant: tenant.into(), version: 1, subscriptions: 0 })
+    Record::TenantVersion(TenantVersion { tenant: tenant.into(), version: 1, subscriptions: 0, urls: 0 })
 }
 
 async fn send(embedded: &Embedded, n: u8, delay: Delay) {
@@ -156,8 +163,77 @@ fn a_newer_schema_is_refused() {
     connection.pragma_update(None, "user_version", 77).unwrap();
     drop(connection);
     let refused = refusal(dir.path());
-    assert!(matches!(refused, OpenError::Newer { found: 77, known: 1, .. }), "{refused}");
+    assert!(matches!(refused, OpenError::Newer { found: 77, known: 2, .. }), "{refused}");
     assert!(refused.to_string().contains("version 77"));
+}
+
+/// As an earlier Holdfast left it: without topics.
+fn without_topics(dir: &Path) {
+    let connection = rusqlite::Connection::open(dir.join("holdfast.db")).unwrap();
+    let drop_all = "DROP INDEX records_by_topic;
+                    ALTER TABLE records DROP COLUMN topic;
+                    ALTER TABLE records DROP COLUMN topic_sort;";
+    connection.execute_batch(drop_all).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+}
+
+#[test]
+fn an_older_file_is_brought_up_to_date() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = open(dir.path()).unwrap();
+        let states = [DeliveryState::Waiting, DeliveryState::Parked, DeliveryState::Delivered];
+        let records = (0..4).map(|n| {
+            let key = DeliveryKey {
+                tenant: "default".into(),
+                event_key: EventKey::of(&n.to_string(), START),
+                subscription_id: SubscriptionId::new([1; 16]),
+            };
+            let (event_id, event_type, url) = ("e".to_owned(), "t".to_owned(), "https://u".to_owned());
+            let url_id = UrlId::of(&url);
+            let new = NewDelivery { key, event_id, event_type, accepted_at: START, url_id, url };
+            let mut record = DeliveryRecord::new(new, &Schedule::default());
+            match states.get(n) {
+                Some(state) => record.state = *state,
+                None => record.die(Reason::Exhausted, START, Duration::from_secs(9)),
+            }
+            Record::Delivery(record)
+        });
+        let mut records: Vec<Record> = records.collect();
+        let actions = [Some(Manual::Disable), Some(Manual::Freeze), None];
+        for (n, action) in actions.into_iter().enumerate() {
+            let mut url = UrlRecord::new("default".into(), UrlId(format!("url_{n}")), "u".into(), START);
+            let now = Now { schedule: START, real: START };
+            action.map(|action| url.steer(action, "", "me", now).unwrap());
+            records.push(Record::Url(url));
+        }
+        embedded.store.put_each(records.clone()).await.unwrap();
+        drop(embedded);
+        without_topics(dir.path());
+
+        let again = open(dir.path()).unwrap();
+        for record in records {
+            let Some((partition, sort)) = record.index_entries().in_list(ListIndex::ByTopic) else {
+                continue;
+            };
+            let query = IndexQuery {
+                index: ListIndex::ByTopic,
+                partition,
+                from: Some(sort.clone()),
+                to: Some(format!("{sort}~")),
+                after: None,
+                order: Order::Ascending,
+                limit: 10,
+            };
+            let found = again.store.query_index(query).await.unwrap().items;
+            assert_eq!(found.into_iter().map(|v| v.record).collect::<Vec<_>>(), [record]);
+        }
+        for (topic, count) in [(TopicName::Waiting, 1), (TopicName::Dead, 1), (TopicName::UrlFrozen, 1)] {
+            let (index, partition) = (ListIndex::ByTopic, topic.partition(&"default".into()));
+            let all = IndexCount { index, partition, from: None, limit: 10 };
+            assert_eq!(again.store.count_index(all).await.unwrap().count, count, "{topic:?}");
+        }
+    });
 }
 
 #[test]

@@ -5,10 +5,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned,
-    Write, WriteError,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store,
+    StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, ListIndex, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::Timestamp;
 
@@ -89,20 +89,26 @@ impl Store for MemoryStore {
         let state = self.lock();
         let mut found = Vec::new();
         for (key, versioned) in &state.records {
-            let Some(listed) = versioned.record.index_entries().listed else { continue };
-            let partition = match query.index {
-                ListIndex::ByTenant => listed.by_tenant,
-                ListIndex::ByUrl => listed.by_url,
-                ListIndex::BySubscription => listed.by_subscription,
-            };
-            let in_range = query.from.as_ref().is_none_or(|from| listed.sort >= *from)
-                && query.to.as_ref().is_none_or(|to| listed.sort < *to);
+            let entries = versioned.record.index_entries();
+            let Some((partition, sort)) = entries.in_list(query.index) else { continue };
+            let in_range = query.from.as_ref().is_none_or(|from| sort >= *from)
+                && query.to.as_ref().is_none_or(|to| sort < *to);
             if partition == query.partition && in_range {
-                found.push(((listed.sort, key.clone()), versioned));
+                found.push(((sort, key.clone()), versioned));
             }
         }
         found.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(page(found, after, query.order, query.limit, write_cursor))
+    }
+
+    async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
+        let state = self.lock();
+        let lists = state.records.values().map(|found| found.record.index_entries().in_list(count.index));
+        let counts = |(partition, sort): &(String, String)| {
+            *partition == count.partition && count.from.as_ref().is_none_or(|from| sort >= from)
+        };
+        let all = lists.flatten().filter(counts).count();
+        Ok(Count { count: all.min(count.limit) as u64, more: all > count.limit })
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {

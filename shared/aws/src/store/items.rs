@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use holdfast_core::ports::Versioned;
-use holdfast_core::records::{Key, Listed, Record, UrlRecord};
+use holdfast_core::records::{Key, Listed, Record, Topic, UrlRecord};
 use holdfast_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -24,6 +24,8 @@ pub(super) const LIST_TENANT: &str = "list_tenant";
 pub(super) const LIST_URL: &str = "list_url";
 pub(super) const LIST_SUBSCRIPTION: &str = "list_subscription";
 pub(super) const LISTED: &str = "listed";
+pub(super) const LIST_TOPIC: &str = "list_topic";
+pub(super) const TOPIC_SORT: &str = "topic_sort";
 pub(super) const TTL: &str = "ttl";
 
 pub(super) const STATE: &str = "state";
@@ -84,6 +86,9 @@ pub(super) fn item_of(record: &Record, version: u64, writer: &str) -> Result<Ite
     if let Some(listed) = entries.listed {
         item.extend(list_entries(&key, listed));
     }
+    if let Some(topic) = entries.topic {
+        item.extend(topic_entry(&key, topic));
+    }
     if let Some(remove_at) = entries.remove_at {
         item.insert(TTL.to_owned(), ttl(remove_at));
     }
@@ -104,6 +109,13 @@ fn list_entries(key: &Key, listed: Listed) -> [(String, AttributeValue); 4] {
         (LIST_URL.to_owned(), partition(&listed.by_url)),
         (LIST_SUBSCRIPTION.to_owned(), partition(&listed.by_subscription)),
         (LISTED.to_owned(), text(listed.sort)),
+    ]
+}
+
+pub(super) fn topic_entry(key: &Key, topic: Topic) -> [(String, AttributeValue); 2] {
+    [
+        (LIST_TOPIC.to_owned(), text(list_partition(&topic.partition, list_shard(key)))),
+        (TOPIC_SORT.to_owned(), text(topic.sort)),
     ]
 }
 

@@ -1,5 +1,5 @@
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::records::{DeliveryRecord, NewDelivery, TenantVersion};
+use holdfast_core::records::{DeliveryRecord, NewDelivery, TenantVersion, TopicName};
 use holdfast_core::rules::schedule::Schedule;
 
 use super::*;
@@ -29,7 +29,7 @@ fn names(item: &Item) -> Vec<&str> {
 
 #[test]
 fn indexes_are_sparse() {
-    let version = TenantVersion { tenant: "t".into(), version: u64::MAX, subscriptions: 0 };
+    let version = TenantVersion { tenant: "t".into(), version: u64::MAX, subscriptions: 0, urls: 0 };
     let item = item_of(&Record::TenantVersion(version.clone()), 7, "w").unwrap();
     assert_eq!(names(&item), ["pk", "record", "sk", "version", "writer"]);
     assert_eq!(read(item).unwrap(), Versioned { record: Record::TenantVersion(version), version: 7 });
@@ -42,6 +42,10 @@ fn indexes_are_sparse() {
     record.succeed(Timestamp::from_millis(5_000), std::time::Duration::from_millis(1));
     let done = item_of(&Record::Delivery(record), 1, "w").unwrap();
     assert!(!done.contains_key(SWEEP_SHARD) && !done.contains_key(LOOK_AT));
+    // What is delivered is in no topic.
+    assert!(
+        [LIST_TOPIC, TOPIC_SORT].iter().all(|name| live.contains_key(*name) && !done.contains_key(*name))
+    );
     // Rounded up: never removed before its time.
     assert_eq!(done[TTL], number(6));
 }
@@ -49,9 +53,16 @@ fn indexes_are_sparse() {
 #[test]
 fn a_list_is_spread_over_shards() {
     let item = item_of(&Record::Delivery(delivery()), 1, "w").unwrap();
-    let (list, shard) = item[LIST_TENANT].as_s().unwrap().rsplit_once('#').unwrap();
-    assert_eq!(list, DeliveryRecord::tenant_list(&"default".into()));
-    assert!(shard.parse::<u8>().unwrap() < LIST_SHARDS);
+    let tenant = "default".into();
+    let lists = [
+        (LIST_TENANT, DeliveryRecord::tenant_list(&tenant)),
+        (LIST_TOPIC, TopicName::Waiting.partition(&tenant)),
+    ];
+    for (name, expected) in lists {
+        let (list, shard) = item[name].as_s().unwrap().rsplit_once('#').unwrap();
+        assert_eq!(list, expected);
+        assert!(shard.parse::<u8>().unwrap() < LIST_SHARDS);
+    }
 }
 
 #[test]

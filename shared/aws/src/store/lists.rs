@@ -2,16 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
+use aws_sdk_dynamodb::types::Select;
 use futures_util::future::join_all;
-use holdfast_core::ports::{IndexQuery, Order, Page, Versioned};
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned};
 use holdfast_core::records::{Key, ListIndex};
 use holdfast_core::time::Timestamp;
 
 use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
-    Item, LIST_SHARDS, LIST_SUBSCRIPTION, LIST_TENANT, LIST_URL, LISTED, LOOK_AT, SWEEP_SHARD, key_of,
-    list_partition, read,
+    Item, LIST_SHARDS, LIST_SUBSCRIPTION, LIST_TENANT, LIST_TOPIC, LIST_URL, LISTED, LOOK_AT, SWEEP_SHARD,
+    TOPIC_SORT, key_of, list_partition, read,
 };
 use super::pages::page_size;
 use super::terms::Terms;
@@ -25,8 +26,8 @@ struct Place {
 }
 
 impl Place {
-    fn of(item: &Item) -> Result<Place, Fault> {
-        let listed = item.get(LISTED).and_then(|value| value.as_s().ok()).ok_or(Fault::WithoutKey)?;
+    fn of(item: &Item, list: &List) -> Result<Place, Fault> {
+        let listed = item.get(list.range).and_then(|value| value.as_s().ok()).ok_or(Fault::WithoutKey)?;
         Ok(Place { listed: listed.clone(), key: key_of(item)? })
     }
 
@@ -74,19 +75,19 @@ impl Range<'_> {
     }
 
     fn condition(&self, shard: u8, terms: &mut Terms) -> Option<String> {
-        let (_, hash) = names(self.query.index);
+        let list = List::of(self.query.index);
         let partition = text(list_partition(&self.query.partition, shard));
-        let partition = terms.compare(hash, "=", "partition", partition);
+        let partition = terms.compare(list.hash, "=", "partition", partition);
         Some(match self.bounds()? {
             (None, None) => partition,
             (Some(lower), None) => {
-                format!("{partition} AND {}", terms.compare(LISTED, ">=", "lower", text(lower)))
+                format!("{partition} AND {}", terms.compare(list.range, ">=", "lower", text(lower)))
             }
             (None, Some(upper)) => {
-                format!("{partition} AND {}", terms.compare(LISTED, "<=", "upper", text(upper)))
+                format!("{partition} AND {}", terms.compare(list.range, "<=", "upper", text(upper)))
             }
             (Some(lower), Some(upper)) => {
-                let between = terms.compare(LISTED, "BETWEEN", "lower", text(lower));
+                let between = terms.compare(list.range, "BETWEEN", "lower", text(lower));
                 format!("{partition} AND {between} AND {}", terms.value("upper", text(upper)))
             }
         })
@@ -100,25 +101,29 @@ impl Range<'_> {
     }
 }
 
-/// The index and its hash attribute.
-fn names(index: ListIndex) -> (&'static str, &'static str) {
-    match index {
-        ListIndex::ByTenant => ("by-tenant", LIST_TENANT),
-        ListIndex::ByUrl => ("by-url", LIST_URL),
-        ListIndex::BySubscription => ("by-subscription", LIST_SUBSCRIPTION),
+/// An index and its attributes.
+struct List {
+    index: &'static str,
+    hash: &'static str,
+    range: &'static str,
+}
+
+impl List {
+    fn of(index: ListIndex) -> List {
+        let (index, hash, range) = match index {
+            ListIndex::ByTenant => ("by-tenant", LIST_TENANT, LISTED),
+            ListIndex::ByUrl => ("by-url", LIST_URL, LISTED),
+            ListIndex::BySubscription => ("by-subscription", LIST_SUBSCRIPTION, LISTED),
+            ListIndex::ByTopic => ("by-topic", LIST_TOPIC, TOPIC_SORT),
+        };
+        List { index, hash, range }
     }
 }
 
 /// Whether a record still stands where its index says.
 fn belongs(found: &Versioned, query: &IndexQuery, place: &Place) -> bool {
-    found.record.index_entries().listed.is_some_and(|listed| {
-        let list = match query.index {
-            ListIndex::ByTenant => listed.by_tenant,
-            ListIndex::ByUrl => listed.by_url,
-            ListIndex::BySubscription => listed.by_subscription,
-        };
-        list == query.partition && listed.sort == place.listed
-    })
+    let stands = found.record.index_entries().in_list(query.index);
+    stands.is_some_and(|(list, sort)| list == query.partition && sort == place.listed)
 }
 
 impl DynamoStore {
@@ -174,14 +179,14 @@ impl DynamoStore {
     ) -> Result<(Vec<Place>, bool), Fault> {
         let mut terms = Terms::default();
         let Some(condition) = range.condition(shard, &mut terms) else { return Ok((Vec::new(), true)) };
-        let (index, _) = names(range.query.index);
+        let list = List::of(range.query.index);
         // Room for those that stand at the same place as the last of the page before.
         let limit = page_size(wanted.saturating_add(3));
         let mut places: Vec<Place> = Vec::new();
         let mut start = None;
         loop {
             let (names, values) = terms.clone().into_maps();
-            let request = self.client.query().table_name(&self.table).index_name(index).limit(limit);
+            let request = self.client.query().table_name(&self.table).index_name(list.index).limit(limit);
             let request = request.key_condition_expression(&condition);
             let request =
                 request.set_expression_attribute_names(names).set_expression_attribute_values(values);
@@ -189,12 +194,50 @@ impl DynamoStore {
             let answer = request.set_exclusive_start_key(start).send().await;
             let answer = answer.map_err(|e| Fault::call("Query", &e))?;
             for item in answer.items() {
-                places.push(Place::of(item)?);
+                places.push(Place::of(item, &list)?);
             }
             start = answer.last_evaluated_key;
             let complete = complete(&places, range, start.is_none());
             if complete.len() >= wanted || start.is_none() {
                 return Ok((complete, start.is_none()));
+            }
+        }
+    }
+
+    /// All shards at once, keys only. What the index has not heard of yet is not counted.
+    pub(super) async fn count_list(&self, count: &IndexCount) -> Result<Count, Fault> {
+        let shards = (0..LIST_SHARDS).map(|shard| self.count_in_shard(count, shard));
+        let mut all = 0;
+        for counted in join_all(shards).await {
+            all += counted?;
+        }
+        Ok(Count { count: all.min(count.limit) as u64, more: all > count.limit })
+    }
+
+    /// Up to one more than the limit, which tells that there is more.
+    async fn count_in_shard(&self, count: &IndexCount, shard: u8) -> Result<usize, Fault> {
+        let list = List::of(count.index);
+        let mut terms = Terms::default();
+        let partition = text(list_partition(&count.partition, shard));
+        let mut condition = terms.compare(list.hash, "=", "partition", partition);
+        if let Some(from) = count.from.as_deref().filter(|from| !from.is_empty()) {
+            condition = format!("{condition} AND {}", terms.compare(list.range, ">=", "lower", text(from)));
+        }
+        let wanted = count.limit.saturating_add(1);
+        let (mut counted, mut start) = (0, None);
+        loop {
+            let (names, values) = terms.clone().into_maps();
+            let request = self.client.query().table_name(&self.table).index_name(list.index);
+            let request = request.key_condition_expression(&condition).select(Select::Count);
+            let request =
+                request.set_expression_attribute_names(names).set_expression_attribute_values(values);
+            let answer =
+                request.limit(page_size(wanted - counted)).set_exclusive_start_key(start).send().await;
+            let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+            counted += usize::try_from(answer.count()).unwrap_or_default();
+            start = answer.last_evaluated_key;
+            if counted >= wanted || start.is_none() {
+                return Ok(counted);
             }
         }
     }

@@ -14,6 +14,7 @@
 //! | `sweep_shard`, `look_at` | S, N | index `sweep`: shard, milliseconds |
 //! | `list_tenant`, `list_url`, `list_subscription` | S | indexes `by-tenant`, `by-url`, `by-subscription`: `list#shard` |
 //! | `listed` | S | the order in all three lists |
+//! | `list_topic`, `topic_sort` | S | index `by-topic`: `topic#shard`, and the order in it |
 //! | `ttl` | N | when DynamoDB may remove the item: seconds, rounded up |
 //! | `state`, `generation`, `streak`, `window_attempts`, `window_failures`, `last_success_at` | S, N | of a URL: fields that stand here and not under `record`, because expressions need them |
 //! | `counter` | S | of a URL: the last batch of outcomes that was counted by an update, as `writer` |
@@ -66,7 +67,8 @@ use aws_sdk_dynamodb::Client;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Entropy, IndexQuery, Page, Query, Store, StoreError, Versioned, Write, WriteError,
+    BodyKey, Count, Entropy, IndexCount, IndexQuery, Page, Query, Store, StoreError, Versioned, Write,
+    WriteError,
 };
 use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
@@ -113,6 +115,10 @@ impl Store for DynamoStore {
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         Ok(self.list_page(&query).await?)
+    }
+
+    async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
+        Ok(self.count_list(&count).await?)
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {

@@ -9,8 +9,8 @@ use holdfast_core::records::{Key, Record, UrlRecord};
 use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
-    GENERATION, Item, LOOK_AT, PK, RECORD, STATE, SWEEP_SHARD, VERSION, WRITER, fields_of, is_marked,
-    item_of, read_url, sweep_entry, version_of,
+    GENERATION, Item, LIST_TOPIC, LOOK_AT, PK, RECORD, STATE, SWEEP_SHARD, TOPIC_SORT, VERSION, WRITER,
+    fields_of, is_marked, item_of, read_url, sweep_entry, topic_entry, version_of,
 };
 use super::request::{Action, Refusal, Request, transact};
 use super::terms::Terms;
@@ -129,14 +129,24 @@ fn all_but_counters(
         (WRITER.to_owned(), text(mark)),
         (STATE.to_owned(), text(url.health.state.as_str())),
     ];
-    let mut remove = String::new();
-    match record.index_entries().look_at {
+    let mut removes = Vec::new();
+    let entries = record.index_entries();
+    match entries.look_at {
         Some(look_at) => sets.extend(sweep_entry(&record.key(), look_at)),
-        None => remove = format!(" REMOVE {}, {}", terms.name(SWEEP_SHARD), terms.name(LOOK_AT)),
+        None => removes.extend([SWEEP_SHARD, LOOK_AT]),
+    }
+    match entries.topic {
+        Some(topic) => sets.extend(topic_entry(&record.key(), topic)),
+        None => removes.extend([LIST_TOPIC, TOPIC_SORT]),
     }
     let sets: Vec<String> =
         sets.into_iter().map(|(name, value)| terms.compare(&name, "=", &name, value)).collect();
-    Ok(format!("SET {}{remove}", sets.join(", ")))
+    let mut change = format!("SET {}", sets.join(", "));
+    if !removes.is_empty() {
+        let removes: Vec<String> = removes.into_iter().map(|name| terms.name(name)).collect();
+        change = format!("{change} REMOVE {}", removes.join(", "));
+    }
+    Ok(change)
 }
 
 fn check(writes: &[Write]) -> Result<(), Fault> {

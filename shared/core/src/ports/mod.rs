@@ -11,6 +11,6 @@ pub use queue::{
 };
 pub use sender::{Answer, AttemptRequest, AttemptResult, FailureKind, Refused, Sender};
 pub use store::{
-    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store, StoreError, Versioned,
-    Write, WriteError,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store,
+    StoreError, Versioned, Write, WriteError,
 };

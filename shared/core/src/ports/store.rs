@@ -96,6 +96,25 @@ pub struct IndexQuery {
     pub limit: usize,
 }
 
+/// How much of a list index is to be counted.
+#[derive(Clone, Debug)]
+pub struct IndexCount {
+    pub index: ListIndex,
+    pub partition: String,
+    /// Only sort keys at or after this one.
+    pub from: Option<String>,
+    /// Counting ends here.
+    pub limit: usize,
+}
+
+/// How many there are, as far as was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    pub count: u64,
+    /// There are more than were counted.
+    pub more: bool,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     pub items: Vec<Versioned>,
@@ -135,6 +154,9 @@ pub trait Store: Send + Sync {
 
     /// One partition of a list index.
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError>;
+
+    /// How many stand in one partition of a list index, without reading what they are. May lag behind writes by a moment.
+    async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError>;
 
     /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first.
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{IndexEntries, Key, Listed, Subscription, tenant_list};
+use super::{IndexEntries, Key, Listed, Subscription, Topic, tenant_list};
 use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::rules::schedule::{Next, Schedule};
 use crate::time::Timestamp;
@@ -280,9 +280,11 @@ impl DeliveryRecord {
     }
 
     pub(super) fn index_entries(&self) -> IndexEntries {
+        let listed = listed(&self.key, &self.url_id, self.accepted_at);
         IndexEntries {
             look_at: self.look_at,
-            listed: Some(listed(&self.key, &self.url_id, self.accepted_at)),
+            topic: Topic::of_delivery(self, &listed.sort),
+            listed: Some(listed),
             remove_at: self.remove_at,
         }
     }
@@ -375,6 +377,7 @@ impl LoggedDelivery {
         IndexEntries {
             look_at: None,
             listed: Some(listed(&self.key, &self.url_id, self.accepted_at)),
+            topic: None,
             remove_at: Some(self.attempt.remove_at),
         }
     }

@@ -17,6 +17,8 @@
 //! | change of a subscription | `changes#tenant` | `tenant version` |
 //! | job | `job#tenant#job id` | `job` |
 //! | replay | `replay#tenant#job id` | `replay` |
+//! | minute of activity | `minutes#tenant` | `minute#engine` |
+//! | glimpses of attempts | `glimpses#tenant` | `real time#engine#number` |
 //! | key | `keys` | `key id` |
 //! | guard of the last operator's key | `operators` | `guard` |
 //! | tenant | `tenants` | `tenant` |
@@ -24,16 +26,19 @@
 //! Architecture Invariant: what is a tenant's has the tenant in its partition, right after the kind of thing. A tenant's name holds no
 //! `#`, so that no partition of one tenant can be read as another's, whatever ids come after it.
 
+mod activity;
 mod delivery;
 mod event;
 mod job;
 mod key;
 mod replay;
 mod subscription;
+mod topic;
 mod url;
 
 use serde::{Deserialize, Serialize};
 
+pub use activity::{Glimpse, GlimpseRecord, MinuteRecord};
 pub use delivery::{
     Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery,
     ParkedPointer, Reason,
@@ -43,6 +48,7 @@ pub use job::{FanOut, Job, JobRecord, Resettle};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
 pub use replay::{BulkReplay, ReplayOf, ReplayRecord, ReplayState, Turn, UrlReplay};
 pub use subscription::{Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
+pub use topic::{Topic, TopicName};
 pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
 
 use crate::ids::Tenant;
@@ -87,6 +93,8 @@ pub enum ListIndex {
     ByUrl,
     /// Deliveries of one subscription.
     BySubscription,
+    /// Deliveries and URLs of one tenant in one state, in an order of their own.
+    ByTopic,
 }
 
 /// A record's entries in the indexes.
@@ -96,11 +104,13 @@ pub struct IndexEntries {
     pub look_at: Option<Timestamp>,
     /// Present for what is listed as a delivery.
     pub listed: Option<Listed>,
+    /// Present for what is counted by its state.
+    pub topic: Option<Topic>,
     /// When the store may remove it. Live records have none.
     pub remove_at: Option<Timestamp>,
 }
 
-/// The values of the list indexes. All three lists share one order.
+/// The values of the lists of deliveries. All three share one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub by_tenant: String,
@@ -131,6 +141,8 @@ pub enum Record {
     OperatorGuard(OperatorGuard),
     Tenant(TenantRecord),
     Replay(ReplayRecord),
+    Minute(MinuteRecord),
+    Glimpses(GlimpseRecord),
 }
 
 impl Record {
@@ -154,6 +166,8 @@ impl Record {
             Record::OperatorGuard(_) => OperatorGuard::key(),
             Record::Tenant(r) => TenantRecord::key(&r.tenant),
             Record::Replay(r) => ReplayRecord::key(&r.tenant, &r.id),
+            Record::Minute(r) => r.key(),
+            Record::Glimpses(r) => r.key(),
         }
     }
 
@@ -164,12 +178,16 @@ impl Record {
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
             Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::Url(r) => IndexEntries { look_at: r.next_look_at(), ..IndexEntries::default() },
             Record::SubscriptionChange(r) => {
                 IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
             }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Replay(r) => r.index_entries(),
+            Record::Url(r) => {
+                IndexEntries { look_at: r.next_look_at(), topic: Topic::of_url(r), ..IndexEntries::default() }
+            }
+            Record::Minute(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
+            Record::Glimpses(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)

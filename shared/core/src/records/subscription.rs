@@ -84,6 +84,9 @@ pub struct TenantVersion {
     pub tenant: Tenant,
     pub version: u64,
     pub subscriptions: u64,
+    /// Counted where a URL is met for the first time: URLs stay when their subscriptions go.
+    #[serde(default)]
+    pub urls: u64,
 }
 
 impl TenantVersion {
@@ -92,7 +95,7 @@ impl TenantVersion {
     pub fn found(tenant: &Tenant, record: Option<super::Record>) -> TenantVersion {
         match record {
             Some(super::Record::TenantVersion(version)) => version,
-            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0 },
+            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0 },
         }
     }
 

@@ -1,6 +1,7 @@
 //! What Holdfast promises, as pure functions: time, randomness and configuration are arguments.
 
 pub mod access;
+pub mod activity;
 pub mod address;
 pub mod claim;
 pub mod event_type;

@@ -7,7 +7,7 @@ pub enum Fate {
     /// It is where it should be.
     Stay,
     /// It goes where its subscription is now, waiting or parked as before.
-    Move(DeliveryRecord),
+    Move(Box<DeliveryRecord>),
     /// Nobody wants it any more.
     Die(Reason),
 }
@@ -33,7 +33,7 @@ pub fn fate(delivery: &DeliveryRecord, subscription: Option<&Subscription>) -> F
         Ok(subscription) => {
             let mut moved = delivery.clone();
             moved.head_for(subscription);
-            Fate::Move(moved)
+            Fate::Move(Box::new(moved))
         }
     }
 }
@@ -91,7 +91,7 @@ mod tests {
             assert_eq!(fate(&live, Some(&at("https://old.test/", true))), Fate::Stay);
             let new = at("https://new.test/", true);
             let moved = DeliveryRecord { url_id: new.url_id.clone(), url: new.url.clone(), ..live.clone() };
-            assert_eq!(fate(&live, Some(&new)), Fate::Move(moved));
+            assert_eq!(fate(&live, Some(&new)), Fate::Move(Box::new(moved)));
         }
     }
 

@@ -124,6 +124,7 @@ impl Engine {
             let seen = self.meet_ids(tenant, &events, earlier, &subscriptions)?;
             if self.lease_ids(&seen).await? {
                 self.queue_deliveries(&seen).await?;
+                self.note_events(tenant, new_ones(&seen).count() as u64);
                 return Ok(seen.into_iter().map(answer).collect());
             }
         }

@@ -84,7 +84,9 @@ impl Engine {
         let request = self.request_for(&ready);
         let result = self.ports.sender.send(request).await;
         self.tally.count_attempt(result.answer.is_success());
-        Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
+        let attempted = Attempted { ready, started_at, ended_at: self.ports.clock.now(), result };
+        self.note_attempt(&attempted);
+        attempted
     }
 
     pub(super) fn request_for(&self, ready: &Ready) -> AttemptRequest {

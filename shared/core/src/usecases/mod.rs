@@ -4,6 +4,7 @@
 //! be dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
 
 mod accept;
+mod activity;
 mod announce;
 mod attempt;
 mod bulk_replay;
@@ -12,10 +13,13 @@ mod deliver;
 mod enqueue;
 mod expire;
 mod fan_out;
+mod follow;
 mod handle;
 mod inspect;
 mod job;
 mod keys;
+mod new_url;
+mod overview;
 mod park;
 mod ping;
 mod probe;
@@ -39,9 +43,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use accept::{AcceptError, Accepted, NewEvent};
+pub use follow::{Followed, MOST_FOLLOWED};
 pub use handle::Verdict;
 pub use inspect::{DeliveryFilter, DeliveryView, EventView, ListError, ListPage, Scope, UrlView};
 pub use keys::{DeleteKeyError, MadeKey, NewKey};
+pub use overview::{MOST_MINUTES_SHOWN, Overview, UrlCounts};
 pub use ping::PingError;
 pub use replay::ReplayError;
 pub use rotate::RotateError;
@@ -57,6 +63,7 @@ use crate::ports::{
 use crate::records::Key;
 use crate::rules::schedule::Schedule;
 use crate::time::Timestamp;
+use activity::Activity;
 use subscriptions::SubscriptionCache;
 use tally::Counters;
 
@@ -147,6 +154,7 @@ pub struct Engine {
     settings: Settings,
     subscriptions: SubscriptionCache,
     tally: Counters,
+    activity: Activity,
 }
 
 /// The world did not answer. Nothing is lost: whoever asked asks again.
@@ -181,7 +189,13 @@ const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 impl Engine {
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Engine {
-        Engine { ports, settings, subscriptions: SubscriptionCache::default(), tally: Counters::default() }
+        Engine {
+            ports,
+            settings,
+            subscriptions: SubscriptionCache::default(),
+            tally: Counters::default(),
+            activity: Activity::default(),
+        }
     }
 
     #[must_use]

@@ -109,7 +109,7 @@ impl Engine {
                 }
                 Fate::Move(moved) => {
                     let parked_at = parked_at(&moved);
-                    if self.put_delivery(&record, version, moved, Vec::new()).await? {
+                    if self.put_delivery(&record, version, *moved, Vec::new()).await? {
                         return Ok(parked_at);
                     }
                 }

@@ -203,8 +203,12 @@ impl Engine {
         let mut failed = record.clone();
         failed.fail(&self.settings.schedule, now, None, now, self.settings.keep);
         let ticket = ticket_for(&failed, now);
-        let with = vec![Write::put(Record::Attempt(attempt), Expect::Any)];
-        Ok(if self.put_delivery(&record, version, failed, with).await? { ticket } else { None })
+        let with = vec![Write::put(Record::Attempt(attempt.clone()), Expect::Any)];
+        if !self.put_delivery(&record, version, failed, with).await? {
+            return Ok(None);
+        }
+        self.note_interrupted(&record, &attempt);
+        Ok(ticket)
     }
 }
 

@@ -6,8 +6,7 @@ use super::{Engine, ListPage, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Order, Query, Refused, Write};
 use crate::records::{
-    Record, Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry,
-    UrlRecord, VERSION,
+    Record, Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, VERSION,
 };
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::signing;
@@ -60,6 +59,22 @@ pub(super) fn guard_of(subscription: &Subscription) -> SubscriptionGuard {
         tenant: subscription.tenant.clone(),
         fingerprint: fingerprint_of(subscription),
         subscription_id: subscription.id.clone(),
+    }
+}
+
+/// A change of the tenant's subscriptions, on its way into the transaction that makes it.
+pub(super) struct NextVersion {
+    pub(super) counter: TenantVersion,
+    expect: Expect,
+    change: SubscriptionChange,
+}
+
+impl NextVersion {
+    pub(super) fn writes(self) -> [Write; 2] {
+        [
+            Write::put(Record::TenantVersion(self.counter), self.expect),
+            Write::put(Record::SubscriptionChange(self.change), Expect::Any),
+        ]
     }
 }
 
@@ -116,55 +131,37 @@ impl Engine {
 
     /// `false`: something changed meanwhile, look again.
     async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
-        let (count, mut writes) = self.next_tenant_version(&subscription.tenant, &subscription.id, 1).await?;
-        if count > MOST_SUBSCRIPTIONS {
+        let Subscription { tenant, id, url_id, url, .. } = subscription;
+        let mut next = self.next_tenant_version(tenant, id, 1).await?;
+        if next.counter.subscriptions > MOST_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
         }
+        let mut writes = self.meet_url(&mut next.counter, (url_id, url), subscription.created_at).await?;
+        writes.extend(next.writes());
         writes.push(Write::put(Record::Subscription(subscription.clone()), Expect::Absent));
         writes.push(Write::put(Record::SubscriptionGuard(guard_of(subscription)), Expect::Absent));
-        writes.extend(self.url_if_new(subscription).await?);
         Ok(self.try_write(writes).await?)
     }
 
-    /// What makes the subscription's URL known, if it is not.
-    pub(super) async fn url_if_new(&self, subscription: &Subscription) -> Result<Vec<Write>, Unavailable> {
-        let Subscription { tenant, url_id, url, .. } = subscription;
-        if self.get_url(tenant, url_id).await?.is_some() {
-            return Ok(Vec::new());
-        }
-        let now = self.ports.clock.now();
-        let record = UrlRecord::new(tenant.clone(), url_id.clone(), url.clone(), now);
-        let entry = UrlListEntry { tenant: tenant.clone(), id: url_id.clone() };
-        Ok(vec![
-            Write::put(Record::Url(record), Expect::Absent),
-            Write::put(Record::UrlListEntry(entry), Expect::Any),
-        ])
-    }
-
-    /// What tells everybody that this subscription changed, and how many the tenant then has: `by` more than before.
+    /// The version that tells everybody that this subscription changed. The tenant then has `by` more than before.
     pub(super) async fn next_tenant_version(
         &self,
         tenant: &Tenant,
         id: &SubscriptionId,
         by: i64,
-    ) -> Result<(u64, Vec<Write>), Unavailable> {
+    ) -> Result<NextVersion, Unavailable> {
         let found = self.get_one(TenantVersion::key(tenant)).await?;
         let expect = found.as_ref().map_or(Expect::Absent, |v| Expect::Version(v.version));
         let mut counter = TenantVersion::found(tenant, found.map(|v| v.record));
         counter.version += 1;
         counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
-        let count = counter.subscriptions;
         let change = SubscriptionChange {
             tenant: tenant.clone(),
             version: counter.version,
             subscription_id: id.clone(),
             remove_at: self.ports.clock.now() + CHANGES_KEPT,
         };
-        let writes = vec![
-            Write::put(Record::TenantVersion(counter), expect),
-            Write::put(Record::SubscriptionChange(change), Expect::Any),
-        ];
-        Ok((count, writes))
+        Ok(NextVersion { counter, expect, change })
     }
 
     pub async fn get_subscription(

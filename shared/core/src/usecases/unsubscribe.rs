@@ -17,7 +17,7 @@ impl Engine {
             let Some((subscription, version)) = self.get_subscription_versioned(tenant, id).await? else {
                 return Ok(false);
             };
-            let (_, mut writes) = self.next_tenant_version(tenant, id, -1).await?;
+            let mut writes = Vec::from(self.next_tenant_version(tenant, id, -1).await?.writes());
             let job = self.resettle_job(tenant, id);
             writes.extend([
                 Write::Delete { key: Subscription::key(tenant, id), expect: Expect::Version(version) },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::subscribe::{MOST_MEETINGS, guard_of};
 use super::{Engine, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
-use crate::ports::{Expect, Write};
+use crate::ports::{Expect, Refused, Write};
 use crate::records::{JobRecord, Record, Subscription};
 use crate::rules::filter::{Connector, Filter};
 
@@ -27,6 +27,9 @@ pub enum UpdateError {
     Unknown,
     #[error("{0} already subscribes this URL to the same events")]
     Equal(SubscriptionId),
+    /// The URL leads to where attempts may not go.
+    #[error(transparent)]
+    Refused(#[from] Refused),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -60,6 +63,9 @@ impl Engine {
         id: &SubscriptionId,
         patch: SubscriptionPatch,
     ) -> Result<Subscription, UpdateError> {
+        if let Some(url) = &patch.url {
+            self.check_target(url).await?;
+        }
         for _ in 0..MOST_MEETINGS {
             let Some((before, version)) = self.get_subscription_versioned(tenant, id).await? else {
                 return Err(UpdateError::Unknown);
@@ -80,7 +86,14 @@ impl Engine {
         version: u64,
         after: &Subscription,
     ) -> Result<bool, UpdateError> {
-        let (_, mut writes) = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
+        let mut next = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
+        let moved = before.url_id != after.url_id;
+        let mut writes = Vec::new();
+        if moved {
+            let now = self.ports.clock.now();
+            writes.extend(self.meet_url(&mut next.counter, (&after.url_id, &after.url), now).await?);
+        }
+        writes.extend(next.writes());
         writes.push(Write::put(Record::Subscription(after.clone()), Expect::Version(version)));
         let (old, new) = (guard_of(before), guard_of(after));
         if old != new {
@@ -89,10 +102,6 @@ impl Engine {
             }
             writes.push(Write::Delete { key: old.key(), expect: Expect::Any });
             writes.push(Write::put(Record::SubscriptionGuard(new), Expect::Absent));
-        }
-        let moved = before.url_id != after.url_id;
-        if moved {
-            writes.extend(self.url_if_new(after).await?);
         }
         let job =
             (moved || (before.active && !after.active)).then(|| self.resettle_job(&after.tenant, &after.id));

@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Expect, IndexQuery, MOST_KEYS, MOST_WRITES, Page, Query, Store, StoreError, Versioned, Write,
-    WriteError,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Page, Query, Store, StoreError,
+    Versioned, Write, WriteError,
 };
 use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
@@ -83,6 +83,10 @@ impl Store for EmbeddedStore {
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         self.readers.read(|connection| pages::query_index(connection, &query))
+    }
+
+    async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
+        self.readers.read(|connection| pages::count_index(connection, &count))
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {

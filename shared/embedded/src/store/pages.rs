@@ -1,6 +1,6 @@
 //! Answers to list calls, each by one index.
 
-use holdfast_core::ports::{IndexQuery, Order, Page, Query, StoreError, Versioned};
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned};
 use holdfast_core::records::ListIndex;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, Params, Row, params};
@@ -45,12 +45,18 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Stor
     page(connection, &sql, values, query.limit, |row| row.get(2))
 }
 
+/// The partition and the sort of a list.
+fn columns(index: ListIndex) -> (&'static str, &'static str) {
+    match index {
+        ListIndex::ByTenant => ("by_tenant", "list_sort"),
+        ListIndex::ByUrl => ("by_url", "list_sort"),
+        ListIndex::BySubscription => ("by_subscription", "list_sort"),
+        ListIndex::ByTopic => ("topic", "topic_sort"),
+    }
+}
+
 pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, StoreError> {
-    let column = match query.index {
-        ListIndex::ByTenant => "by_tenant",
-        ListIndex::ByUrl => "by_url",
-        ListIndex::BySubscription => "by_subscription",
-    };
+    let (column, list_sort) = columns(query.index);
     let mut from = query.from.clone().unwrap_or_default();
     let mut to = query.to.clone().unwrap_or_else(|| END.to_owned());
     // Two records may stand at the same place of a list, so a cursor names the row too.
@@ -59,24 +65,39 @@ pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result
         Order::Ascending => {
             let (sort, id) = after.unwrap_or((String::new(), i64::MIN));
             from = from.max(sort.clone());
-            (sort, id, "list_sort > ?4 OR id > ?5")
+            (sort, id, format!("{list_sort} > ?4 OR id > ?5"))
         }
         Order::Descending => {
             let (sort, id) = after.unwrap_or((END.to_owned(), i64::MAX));
             to = to.min(just_after(&sort));
-            (sort, id, "list_sort < ?4 OR id < ?5")
+            (sort, id, format!("{list_sort} < ?4 OR id < ?5"))
         }
     };
     let direction = direction(query.order);
     let sql = format!(
-        "SELECT data, version, list_sort, id FROM records
-         WHERE {column} = ?1 AND list_sort >= ?2 AND list_sort < ?3 AND ({beyond})
-         ORDER BY list_sort {direction}, id {direction} LIMIT ?6"
+        "SELECT data, version, {list_sort}, id FROM records
+         WHERE {column} = ?1 AND {list_sort} >= ?2 AND {list_sort} < ?3 AND ({beyond})
+         ORDER BY {list_sort} {direction}, id {direction} LIMIT ?6"
     );
     let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
     page(connection, &sql, values, query.limit, |row| {
         Ok(format!("{} {}", row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
     })
+}
+
+/// Reads the index and no rows, and ends one behind the limit.
+pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, StoreError> {
+    let (column, list_sort) = columns(count.index);
+    let sql = format!(
+        "SELECT count(*) FROM
+             (SELECT 1 FROM records WHERE {column} = ?1 AND {list_sort} >= ?2 LIMIT ?3)"
+    );
+    let from = count.from.clone().unwrap_or_default();
+    let values = params![count.partition, from, row_count(count.limit).saturating_add(1)];
+    let mut statement = connection.prepare_cached(&sql).map_err(unread)?;
+    let found: i64 = statement.query_row(values, |row| row.get(0)).map_err(unread)?;
+    let limit = row_count(count.limit);
+    Ok(Count { count: found.min(limit).unsigned_abs(), more: found > limit })
 }
 
 fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {

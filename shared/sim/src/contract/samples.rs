@@ -7,9 +7,10 @@ use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
 use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptOutcome, DeliveryRecord, LoggedDelivery, NewDelivery, ParkedPointer, TenantVersion,
-    UrlRecord, VERSION,
+    Attempt, AttemptOutcome, DeliveryRecord, Glimpse, GlimpseRecord, LoggedDelivery, MinuteRecord,
+    NewDelivery, ParkedPointer, TenantVersion, UrlRecord, VERSION,
 };
+use holdfast_core::rules::activity::Counts;
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
@@ -88,7 +89,49 @@ pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
 }
 
 pub(super) fn tenant_version(tenant: &str, version: u64) -> TenantVersion {
-    TenantVersion { tenant: tenant.into(), version, subscriptions: 1 }
+    TenantVersion { tenant: tenant.into(), version, subscriptions: 1, urls: 1 }
+}
+
+/// What one engine did in a minute.
+pub(super) fn minute(n: i64, engine: &str) -> MinuteRecord {
+    let mut counts = Counts { events: 3, ..Counts::default() };
+    counts.count_attempt(AttemptOutcome::Success, 12);
+    counts.count_attempt(AttemptOutcome::Failure, 50_000);
+    MinuteRecord {
+        v: VERSION,
+        tenant: tenant(),
+        minute: at(n * 60),
+        engine: engine.to_owned(),
+        counts,
+        remove_at: at(n * 60 + 90_000),
+    }
+}
+
+pub(super) fn glimpses() -> GlimpseRecord {
+    let glimpse = |n, error: Option<&str>| Glimpse {
+        delivery_id: delivery_key(1, 1).id(),
+        event_id: "evt \u{1f980}".into(),
+        event_type: "order.created".into(),
+        subscription_id: subscription(1).to_string(),
+        url_id: url_id(1).to_string(),
+        epoch: 0,
+        n,
+        at: at(1),
+        outcome: AttemptOutcome::Failure,
+        status: error.is_none().then_some(500),
+        error: error.map(str::to_owned),
+        ms: 12,
+    };
+    GlimpseRecord {
+        v: VERSION,
+        tenant: tenant(),
+        at_real: at(2),
+        engine: "engine".into(),
+        number: 1,
+        glimpses: vec![glimpse(0, None), glimpse(1, Some("dns: \"nobody\""))],
+        left_out: 7,
+        remove_at: at(3_600),
+    }
 }
 
 pub(super) fn url(n: u8) -> UrlRecord {

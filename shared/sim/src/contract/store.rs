@@ -9,7 +9,8 @@ use holdfast_core::rules::health::Manual;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, delivery, logged, outcome, parked, subscription, tenant, tenant_version, url, url_id,
+    at, attempt, delivery, glimpses, logged, minute, outcome, parked, subscription, tenant, tenant_version,
+    url, url_id,
 };
 
 const NOW: Now =
@@ -112,6 +113,8 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::SubscriptionGuard(guard),
         Record::TenantVersion(tenant_version("t", u64::MAX)),
         Record::Job(JobRecord { v: VERSION, tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
+        Record::Minute(minute(1, "engine")),
+        Record::Glimpses(glimpses()),
     ];
     for record in records {
         put(h, record.clone(), Expect::Absent).await.unwrap();

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResult, BodyKey, IndexQuery, Outgoing, Page, Query, Queue, QueueName, SendError,
-    Sender, Store, StoreError, Versioned, Write, WriteError,
+    AttemptRequest, AttemptResult, BodyKey, Count, IndexCount, IndexQuery, Outgoing, Page, Query, Queue,
+    QueueName, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,
 };
 use holdfast_core::records::{Key, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
@@ -66,6 +66,9 @@ impl Store for Interruptible<dyn Store> {
     }
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         paused!(self.0.query_index(query))
+    }
+    async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
+        paused!(self.0.count_index(count))
     }
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
         paused!(self.0.overdue(shard, until, limit))

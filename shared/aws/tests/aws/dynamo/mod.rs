@@ -3,6 +3,7 @@
 mod faults;
 mod trouble;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,13 +19,14 @@ use holdfast_sim::SeededEntropy;
 use tokio::runtime::{Builder, Runtime};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-const KEYS: [(&str, &str); 4] = [
+const KEYS: [(&str, &str); 5] = [
     ("sweep_shard", "look_at"),
     ("list_tenant", "listed"),
     ("list_url", "listed"),
     ("list_subscription", "listed"),
+    ("list_topic", "topic_sort"),
 ];
-const INDEXES: [&str; 4] = ["sweep", "by-tenant", "by-url", "by-subscription"];
+const INDEXES: [&str; 5] = ["sweep", "by-tenant", "by-url", "by-subscription", "by-topic"];
 
 /// Time passes and requests go out while a test waits, also when it waits on several threads.
 pub(crate) fn runtime() -> Runtime {
@@ -95,9 +97,12 @@ impl Table {
 }
 
 fn attributes() -> Vec<AttributeDefinition> {
-    let text = ["pk", "sk", "sweep_shard", "list_tenant", "list_url", "list_subscription", "listed"];
-    let text = text.map(|name| (name, ScalarAttributeType::S));
-    let attributes = text.into_iter().chain([("look_at", ScalarAttributeType::N)]);
+    let lists = KEYS.iter().flat_map(|(hash, range)| [*hash, *range]);
+    let names: BTreeSet<&str> = lists.chain(["pk", "sk"]).collect();
+    let attributes = names.into_iter().map(|name| match name {
+        "look_at" => (name, ScalarAttributeType::N),
+        _ => (name, ScalarAttributeType::S),
+    });
     attributes
         .map(|(name, kind)| {
             AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build().unwrap()

@@ -33,7 +33,7 @@ fn at(secs: i64) -> Timestamp {
 }
 
 fn tenant_version(name: &str, version: u64) -> Record {
-    Record::TenantVersion(TenantVersion { tenant: name.into(), version, subscriptions: 1 })
+    Record::TenantVersion(TenantVersion { tenant: name.into(), version, subscriptions: 1, urls: 1 })
 }
 
 fn url() -> UrlRecord {

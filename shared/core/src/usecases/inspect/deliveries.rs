@@ -6,7 +6,7 @@ use super::super::{Engine, Unavailable};
 use super::{DeliveryView, ListPage, MOST_LOOKED_THROUGH};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Order, Query};
-use crate::records::{DeliveryRecord, DeliveryState, ListIndex, Record};
+use crate::records::{DeliveryRecord, DeliveryState, ListIndex, Record, TopicName};
 use crate::time::Timestamp;
 
 /// Which list answers the question.
@@ -77,7 +77,12 @@ impl Engine {
             Scope::Subscription(id) => {
                 (ListIndex::BySubscription, DeliveryRecord::subscription_list(tenant, id))
             }
-            Scope::Tenant => (ListIndex::ByTenant, DeliveryRecord::tenant_list(tenant)),
+            Scope::Tenant => match filter.state.and_then(TopicName::of_delivery) {
+                Some(topic) => {
+                    return Ok(self.list_deliveries_in(topic, tenant, filter, after, limit).await?);
+                }
+                None => (ListIndex::ByTenant, DeliveryRecord::tenant_list(tenant)),
+            },
         };
         let (mut shown, next) = split_cursor(after);
         let mut page = ListPage { items: Vec::new(), next };
@@ -112,7 +117,7 @@ impl Engine {
         }
     }
 
-    async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
+    pub(super) async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
         let views = join_all(keys.iter().map(|key| self.view_delivery(key))).await;
         views.into_iter().filter_map(Result::transpose).collect()
     }

@@ -4,6 +4,7 @@ mod deliveries;
 mod delivery_view;
 mod event;
 mod event_deliveries;
+mod in_state;
 mod urls;
 
 pub use deliveries::{DeliveryFilter, ListError, Scope};

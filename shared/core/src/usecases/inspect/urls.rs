@@ -7,7 +7,7 @@ use super::super::{Engine, Unavailable};
 use super::{ListPage, MOST_LOOKED_THROUGH};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Order, Query};
-use crate::records::{HistoryEntry, Record, UrlListEntry, UrlRecord};
+use crate::records::{HistoryEntry, Record, TopicName, UrlListEntry, UrlRecord};
 use crate::rules::health::UrlState;
 
 #[derive(Clone, Debug)]
@@ -58,6 +58,9 @@ impl Engine {
         after: Option<String>,
         limit: usize,
     ) -> Result<ListPage<UrlView>, Unavailable> {
+        if let Some((state, topic)) = state.and_then(|state| Some((state, TopicName::of_url(state)?))) {
+            return self.list_urls_in(topic, tenant, state, after, limit).await;
+        }
         let mut page = ListPage { items: Vec::new(), next: after };
         let mut looked_through = 0;
         loop {

@@ -1,0 +1,30 @@
+//! Meets a URL for the first time.
+
+use super::{Engine, Unavailable};
+use crate::ids::UrlId;
+use crate::ports::{Expect, Write};
+use crate::records::{Record, TenantVersion, UrlListEntry, UrlRecord};
+use crate::time::Timestamp;
+
+impl Engine {
+    /// What is to be written for a URL that the tenant has not had before; nothing if it has. Such a URL is counted on `counter`,
+    /// which is to be written in the same transaction.
+    pub(super) async fn meet_url(
+        &self,
+        counter: &mut TenantVersion,
+        (id, url): (&UrlId, &str),
+        now: Timestamp,
+    ) -> Result<Vec<Write>, Unavailable> {
+        let tenant = &counter.tenant;
+        if self.get_url(tenant, id).await?.is_some() {
+            return Ok(Vec::new());
+        }
+        let record = UrlRecord::new(tenant.clone(), id.clone(), url.to_owned(), now);
+        let entry = UrlListEntry { tenant: tenant.clone(), id: id.clone() };
+        counter.urls += 1;
+        Ok(vec![
+            Write::put(Record::Url(record), Expect::Absent),
+            Write::put(Record::UrlListEntry(entry), Expect::Any),
+        ])
+    }
+}

@@ -1,0 +1,183 @@
+//! How a tenant is doing: what happened in the last minutes, and what waits for somebody.
+
+use futures_util::future::{try_join, try_join4};
+
+use super::steer::MOST_COUNTED;
+use super::{Engine, Unavailable};
+use crate::ids::Tenant;
+use crate::ports::{Count, IndexCount, IndexQuery, Order, Query};
+use crate::records::{DeliveryState, ListIndex, MinuteRecord, Record, TenantVersion, TopicName};
+use crate::rules::activity::{Counts, by_minute, first_minute};
+use crate::time::Timestamp;
+
+/// The most minutes that are shown: a day.
+pub const MOST_MINUTES_SHOWN: u32 = 1_440;
+
+const PAGE: usize = 500;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overview {
+    pub at: Timestamp,
+    /// In order, up to the minute of `at`, none missing.
+    pub minutes: Vec<(Timestamp, Counts)>,
+    /// Of all these minutes.
+    pub totals: Counts,
+    pub waiting: Count,
+    pub parked: Count,
+    pub dead: Count,
+    pub urls: UrlCounts,
+}
+
+/// How many URLs are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UrlCounts {
+    pub enabled: u64,
+    pub disabled: u64,
+    pub frozen: u64,
+    /// More are disabled or frozen than were counted, and fewer are enabled.
+    pub more: bool,
+}
+
+impl Overview {
+    /// Puts two tenants together. Both were asked for the same minutes.
+    pub fn add(&mut self, other: &Overview) {
+        self.at = self.at.max(other.at);
+        self.totals.add(&other.totals);
+        for (minute, counts) in &other.minutes {
+            match self.minutes.iter_mut().find(|(mine, _)| mine == minute) {
+                Some((_, sum)) => sum.add(counts),
+                // A minute began between the two.
+                None => self.minutes.push((*minute, counts.clone())),
+            }
+        }
+        self.minutes.sort_by_key(|(minute, _)| *minute);
+        self.waiting = sum(self.waiting, other.waiting);
+        self.parked = sum(self.parked, other.parked);
+        self.dead = sum(self.dead, other.dead);
+        self.urls.enabled += other.urls.enabled;
+        self.urls.disabled += other.urls.disabled;
+        self.urls.frozen += other.urls.frozen;
+        self.urls.more |= other.urls.more;
+    }
+}
+
+/// Both together. Beyond what is counted of one nothing is known, so `more` of either is `more` of both.
+fn sum(a: Count, b: Count) -> Count {
+    Count { count: a.count + b.count, more: a.more || b.more }
+}
+
+/// At most so many are told, however they were counted.
+fn at_most(most: usize, count: Count) -> Count {
+    let most = most as u64;
+    Count { count: count.count.min(most), more: count.more || count.count > most }
+}
+
+/// Live deliveries in one state, and those among them whose time is over.
+struct Live {
+    alive: Count,
+    expired: Count,
+}
+
+impl Engine {
+    /// Counts lag behind by a second or so. `minutes`: from 1 to [`MOST_MINUTES_SHOWN`].
+    pub async fn overview(&self, tenant: &Tenant, minutes: u32) -> Result<Overview, Unavailable> {
+        let now = self.ports.clock.now();
+        let deliveries = try_join4(
+            self.count_live(tenant, TopicName::Waiting, now),
+            self.count_live(tenant, TopicName::Parked, now),
+            self.count_topic(tenant, TopicName::Dead, None),
+            self.minutes_since(tenant, first_minute(now, minutes)),
+        );
+        let ((waiting, parked, dead, counted), urls) = try_join(deliveries, self.count_urls(tenant)).await?;
+        let minutes = by_minute(now, minutes, counted.iter().map(|one| (one.minute, &one.counts)));
+        let mut totals = Counts::default();
+        minutes.iter().for_each(|(_, counts)| totals.add(counts));
+        // What is past its time is dead, whether or not anything has touched it yet.
+        let dead = sum(dead, sum(waiting.expired, parked.expired));
+        let told = |count| at_most(MOST_COUNTED, count);
+        let (waiting, parked, dead) = (told(waiting.alive), told(parked.alive), told(dead));
+        Ok(Overview { at: now, minutes, totals, waiting, parked, dead, urls })
+    }
+
+    async fn count_topic(
+        &self,
+        tenant: &Tenant,
+        topic: TopicName,
+        from: Option<String>,
+    ) -> Result<Count, Unavailable> {
+        let (index, partition) = (ListIndex::ByTopic, topic.partition(tenant));
+        Ok(self.ports.store.count_index(IndexCount { index, partition, from, limit: MOST_COUNTED }).await?)
+    }
+
+    /// What was accepted less than a lifetime ago cannot have expired, and is only counted. The rest are few, because the sweep
+    /// ends what expires: replays, and what it has not come to yet. They are looked at.
+    async fn count_live(
+        &self,
+        tenant: &Tenant,
+        topic: TopicName,
+        now: Timestamp,
+    ) -> Result<Live, Unavailable> {
+        let young = (now - self.settings.schedule.lifetime).sort_key();
+        let old = IndexQuery {
+            index: ListIndex::ByTopic,
+            partition: topic.partition(tenant),
+            from: None,
+            to: Some(young.clone()),
+            after: None,
+            order: Order::Ascending,
+            limit: MOST_COUNTED,
+        };
+        let old = async { Ok(self.ports.store.query_index(old).await?) };
+        let (young, old) = try_join(self.count_topic(tenant, topic, Some(young)), old).await?;
+        let is_dead = |record: &Record| match record {
+            Record::Delivery(record) => record.state_at(now).0 == DeliveryState::Dead,
+            _ => false,
+        };
+        let expired = old.items.iter().filter(|item| is_dead(&item.record)).count();
+        let more = old.next.is_some();
+        let alive = Count { count: (old.items.len() - expired) as u64, more };
+        Ok(Live { alive: sum(young, alive), expired: Count { count: expired as u64, more } })
+    }
+
+    async fn count_urls(&self, tenant: &Tenant) -> Result<UrlCounts, Unavailable> {
+        let counted = try_join(
+            self.count_topic(tenant, TopicName::UrlDisabled, None),
+            self.count_topic(tenant, TopicName::UrlFrozen, None),
+        );
+        let ((disabled, frozen), found) = try_join(counted, self.get_one(TenantVersion::key(tenant))).await?;
+        let all = TenantVersion::found(tenant, found.map(|v| v.record)).urls;
+        Ok(UrlCounts {
+            enabled: all.saturating_sub(disabled.count + frozen.count),
+            disabled: disabled.count,
+            frozen: frozen.count,
+            more: disabled.more || frozen.more,
+        })
+    }
+
+    /// What all engines counted since then.
+    async fn minutes_since(
+        &self,
+        tenant: &Tenant,
+        first: Timestamp,
+    ) -> Result<Vec<MinuteRecord>, Unavailable> {
+        let mut minutes = Vec::new();
+        // Before everything of that minute, because an engine's name follows there.
+        let mut after = Some(first.sort_key());
+        while after.is_some() {
+            let query = Query {
+                partition: MinuteRecord::partition(tenant),
+                prefix: String::new(),
+                after,
+                order: Order::Ascending,
+                limit: PAGE,
+            };
+            let page = self.ports.store.query(query).await?;
+            minutes.extend(page.items.into_iter().filter_map(|item| match item.record {
+                Record::Minute(minute) => Some(minute),
+                _ => None,
+            }));
+            after = page.next;
+        }
+        Ok(minutes)
+    }
+}

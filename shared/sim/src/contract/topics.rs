@@ -1,0 +1,209 @@
+//! What is counted by its state.
+
+use std::time::Duration;
+
+use holdfast_core::ports::{Count, Expect, IndexCount, IndexQuery, Order, Query, Write};
+use holdfast_core::records::{
+    DeliveryRecord, Key, ListIndex, MinuteRecord, Now, ParkedPointer, Reason, Record, TopicName, UrlRecord,
+};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::rules::schedule::Schedule;
+
+use super::Harness;
+use super::samples::{at, delivery, delivery_key, minute, outcome, parked, tenant, url, url_id};
+
+const ALL: [TopicName; 5] =
+    [TopicName::Waiting, TopicName::Parked, TopicName::Dead, TopicName::UrlDisabled, TopicName::UrlFrozen];
+const KEEP: Duration = Duration::from_secs(1_000);
+
+fn now() -> Now {
+    Now { schedule: at(3), real: at(3) }
+}
+
+async fn put(h: &dyn Harness, records: Vec<Record>) {
+    assert!(h.store().put_each(records).await.unwrap().is_empty());
+}
+
+async fn count(h: &dyn Harness, topic: TopicName, from: Option<String>, limit: usize) -> Count {
+    let (index, partition) = (ListIndex::ByTopic, topic.partition(&tenant()));
+    h.store().count_index(IndexCount { index, partition, from, limit }).await.unwrap()
+}
+
+fn of_topic(topic: TopicName, order: Order, limit: usize) -> IndexQuery {
+    let (index, partition) = (ListIndex::ByTopic, topic.partition(&tenant()));
+    IndexQuery { index, partition, from: None, to: None, after: None, order, limit }
+}
+
+/// Checks that one record stands in this topic and in no other, however it is asked.
+async fn stands_only_in(h: &dyn Harness, expected: Option<TopicName>, key: &Key) {
+    for topic in ALL {
+        let wanted = u64::from(expected == Some(topic));
+        assert_eq!(count(h, topic, None, 10).await, Count { count: wanted, more: false }, "{topic:?}");
+        let page = h.store().query_index(of_topic(topic, Order::Ascending, 10)).await.unwrap();
+        let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
+        assert_eq!(keys, vec![key.clone(); wanted as usize], "{topic:?}");
+    }
+}
+
+pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
+    let mut record = delivery(1, 1);
+    let key = DeliveryRecord::key(&record.key);
+    let mut version = 0;
+    let steps: [(fn(&mut DeliveryRecord), Option<TopicName>); 6] = [
+        (|_| {}, Some(TopicName::Waiting)),
+        (DeliveryRecord::park, Some(TopicName::Parked)),
+        (|record| record.unpark(at(5)), Some(TopicName::Waiting)),
+        (|record| record.die(Reason::Exhausted, at(6), KEEP), Some(TopicName::Dead)),
+        (|record| record.replay(&Schedule::default(), at(7)), Some(TopicName::Waiting)),
+        (|record| record.succeed(at(8), KEEP), None),
+    ];
+    for (change, topic) in steps {
+        change(&mut record);
+        let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
+        h.store().write(vec![Write::put(Record::Delivery(record.clone()), expect)]).await.unwrap();
+        version += 1;
+        stands_only_in(h, topic, &key).await;
+    }
+    record.replay(&Schedule::default(), at(9));
+    put(h, vec![Record::Delivery(record)]).await;
+    stands_only_in(h, Some(TopicName::Waiting), &key).await;
+    h.store().write(vec![Write::Delete { key: key.clone(), expect: Expect::Any }]).await.unwrap();
+    stands_only_in(h, None, &key).await;
+}
+
+async fn stored(h: &dyn Harness) -> (UrlRecord, u64) {
+    let found = h.store().get(&[UrlRecord::key(&tenant(), &url_id(1))]).await.unwrap().remove(0).unwrap();
+    match found.record {
+        Record::Url(url) => (url, found.version),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn steer(h: &dyn Harness, action: Manual) {
+    let (mut url, version) = stored(h).await;
+    let history = url.steer(action, "why", "me", now()).unwrap();
+    let mut writes = vec![Write::put(Record::Url(url), Expect::Version(version))];
+    writes.extend(history.map(|entry| Write::put(Record::History(entry), Expect::Any)));
+    h.store().write(writes).await.unwrap();
+}
+
+pub async fn urls_enter_and_leave_topics(h: &dyn Harness) {
+    let key = UrlRecord::key(&tenant(), &url_id(1));
+    let write = Write::put(Record::Url(url(1)), Expect::Absent);
+    h.store().write(vec![write]).await.unwrap();
+    stands_only_in(h, None, &key).await;
+    for (action, topic) in [
+        (Manual::Disable, Some(TopicName::UrlDisabled)),
+        (Manual::Freeze, Some(TopicName::UrlFrozen)),
+        (Manual::Enable, None),
+        (Manual::Freeze, Some(TopicName::UrlFrozen)),
+    ] {
+        steer(h, action).await;
+        stands_only_in(h, topic, &key).await;
+    }
+    // Neither a late outcome nor a write that leaves the state alone takes it out.
+    let late = vec![outcome(true, 0)];
+    h.store().count_outcomes(&tenant(), &url_id(1), late, now()).await.unwrap().unwrap();
+    stands_only_in(h, Some(TopicName::UrlFrozen), &key).await;
+    let (mut url, version) = stored(h).await;
+    url.looks += 1;
+    h.store().write(vec![Write::put(Record::Url(url), Expect::Version(version))]).await.unwrap();
+    stands_only_in(h, Some(TopicName::UrlFrozen), &key).await;
+}
+
+pub async fn outcomes_move_a_url_between_topics(h: &dyn Harness) {
+    let key = UrlRecord::key(&tenant(), &url_id(1));
+    put(h, vec![Record::Url(url(1))]).await;
+    let counted = |outcomes| async move {
+        h.store().count_outcomes(&tenant(), &url_id(1), outcomes, now()).await.unwrap().unwrap().1
+    };
+    counted(vec![outcome(false, 0); 100]).await;
+    stands_only_in(h, None, &key).await;
+    counted(vec![outcome(false, 0); 2]).await;
+    stands_only_in(h, Some(TopicName::UrlDisabled), &key).await;
+    let generation = stored(h).await.0.health.generation;
+    counted(vec![outcome(true, generation)]).await;
+    stands_only_in(h, None, &key).await;
+}
+
+pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
+    put(h, (0..60).map(|n| Record::Delivery(delivery(n * 37 % 60, 1))).collect()).await;
+    let in_order: Vec<Key> = (0..60).map(|n| DeliveryRecord::key(&delivery_key(n, 1))).collect();
+    for order in [Order::Ascending, Order::Descending] {
+        let mut query = of_topic(TopicName::Waiting, order, 7);
+        let mut seen = Vec::new();
+        loop {
+            let page = h.store().query_index(query.clone()).await.unwrap();
+            seen.extend(page.items.iter().map(|item| item.record.key()));
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+        if order == Order::Descending {
+            seen.reverse();
+        }
+        assert_eq!(seen, in_order);
+    }
+    let bounded = IndexQuery {
+        from: Some(at(3).sort_key()),
+        to: Some(at(6).sort_key()),
+        ..of_topic(TopicName::Waiting, Order::Descending, 10)
+    };
+    let page = h.store().query_index(bounded).await.unwrap();
+    let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
+    assert_eq!(keys, [5, 4, 3].map(|n| DeliveryRecord::key(&delivery_key(n, 1))));
+    // URLs stand in the order of their ids.
+    let mut urls: Vec<UrlRecord> = (0..9).map(url).collect();
+    for url in &mut urls {
+        url.steer(Manual::Freeze, "", "me", now()).unwrap();
+    }
+    put(h, urls.iter().cloned().map(Record::Url).collect()).await;
+    urls.sort_by(|a, b| a.id.cmp(&b.id));
+    let page = h.store().query_index(of_topic(TopicName::UrlFrozen, Order::Ascending, 10)).await.unwrap();
+    let ids: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
+    assert_eq!(ids, urls.into_iter().map(Record::Url).collect::<Vec<_>>());
+}
+
+pub async fn counting_ends_at_its_limit(h: &dyn Harness) {
+    put(h, (0..120).map(|n| Record::Delivery(delivery(n, 1))).collect()).await;
+    for (limit, counted, more) in [(200, 120, false), (120, 120, false), (119, 119, true), (1, 1, true)] {
+        assert_eq!(count(h, TopicName::Waiting, None, limit).await, Count { count: counted, more });
+    }
+    let from = |secs| Some(at(secs).sort_key());
+    assert_eq!(count(h, TopicName::Waiting, from(100), 50).await, Count { count: 20, more: false });
+    assert_eq!(count(h, TopicName::Waiting, from(100), 19).await, Count { count: 19, more: true });
+    assert_eq!(count(h, TopicName::Waiting, from(120), 50).await, Count::default());
+    assert_eq!(count(h, TopicName::Dead, None, 50).await, Count::default());
+    let (index, partition) = (ListIndex::ByTenant, DeliveryRecord::tenant_list(&tenant()));
+    let all = h.store().count_index(IndexCount { index, partition, from: None, limit: 500 }).await.unwrap();
+    assert_eq!(all, Count { count: 120, more: false });
+    let (index, partition) = (ListIndex::ByTopic, TopicName::Waiting.partition(&"other".into()));
+    let none = h.store().count_index(IndexCount { index, partition, from: None, limit: 500 }).await.unwrap();
+    assert_eq!(none, Count::default());
+}
+
+pub async fn a_query_may_start_where_nothing_is(h: &dyn Harness) {
+    let records: Vec<MinuteRecord> = (0..6).map(|n| minute(n / 2, &format!("engine{n}"))).collect();
+    put(h, records.iter().cloned().map(Record::Minute).collect()).await;
+    put(h, vec![Record::Parked(parked(1, 1, 5))]).await;
+    let mut query = Query {
+        partition: MinuteRecord::partition(&tenant()),
+        prefix: String::new(),
+        after: Some(records[2].minute.sort_key()),
+        order: Order::Ascending,
+        limit: 10,
+    };
+    let found = h.store().query(query.clone()).await.unwrap();
+    let minutes = |of: &[MinuteRecord]| of.iter().cloned().map(Record::Minute).collect::<Vec<_>>();
+    let of = |items: Vec<holdfast_core::ports::Versioned>| {
+        items.into_iter().map(|item| item.record).collect::<Vec<_>>()
+    };
+    assert_eq!(of(found.items), minutes(&records[2..]));
+    query.order = Order::Descending;
+    let mut before = records[..2].to_vec();
+    before.reverse();
+    assert_eq!(of(h.store().query(query.clone()).await.unwrap().items), minutes(&before));
+    query.partition = ParkedPointer::partition(&tenant(), &url_id(2));
+    assert!(h.store().query(query).await.unwrap().items.is_empty());
+}
