@@ -20,7 +20,7 @@ const NAMED: [(&str, &str, &str); 6] = [
     ("SUBSCRIPTION_ID", "id", "sub_"),
     ("DELIVERY_ID", "id", "dlv_"),
     ("URL_ID", "url_id", "url_"),
-    ("REPLAY_ID", "id", "rpl_"),
+    ("REPLAY_ID", "id", "job_"),
     ("KEY_ID", "id", "key_"),
     ("NEW_KEY", "key", "hf_"),
 ];

@@ -69,9 +69,36 @@ async fn verified_by(language: Language) {
     }
     refuses_what_was_changed(&front, &right, secret, &arrivals[FAILING + 1]).await;
 
-    // It came six times, and the receiver took it once.
-    took(&right, 1).await;
+    let id = subscription["id"].as_str().unwrap();
+    both_verify_after_a_rotation(&host, &front, language, id, [&right, &wrong]).await;
+    // The first event came six times, and each of the two was taken once.
+    took(&right, 2).await;
     took(&wrong, 0).await;
+}
+
+/// Whoever has the old secret, and whoever has the new one.
+async fn both_verify_after_a_rotation(
+    host: &Host,
+    front: &Front,
+    language: Language,
+    subscription: &str,
+    [old, wrong]: [&LibraryReceiver; 2],
+) {
+    let path = format!("/v1/subscriptions/{subscription}/rotate-secret");
+    let rotated = host.post(&path, "").await.unwrap().expect(200).unwrap();
+    let new = LibraryReceiver::start(language, rotated["secret"].as_str().unwrap());
+    front.lead_to(&[&new.url, &old.url, &wrong.url], 0);
+    let before = front.arrivals().len();
+    post(host, "order-2").await;
+    let arrival = arrived(front, before + 1).await.remove(before);
+    assert_eq!(arrival.verdicts, [VERIFIED, VERIFIED, REFUSED], "{arrival:?}");
+    took(&new, 1).await;
+
+    let signatures: Vec<&str> = arrival.headers["webhook-signature"].to_str().unwrap().split(' ').collect();
+    assert_eq!(signatures.len(), 2, "{signatures:?}");
+    let newest_alone = with(&arrival.headers, &[("webhook-signature", signatures[0])]);
+    assert_eq!(front.ask(&new.url, &newest_alone, arrival.body.clone()).await, VERIFIED);
+    assert_eq!(front.ask(&old.url, &newest_alone, arrival.body.clone()).await, REFUSED);
 }
 
 async fn subscribe(host: &Host, url: &str) -> Value {
