@@ -489,6 +489,21 @@ class TheApi(unittest.TestCase):
             self.assertEqual(attribute(integration["IntegrationUri"]), f"{function}.Arn")
             self.assertEqual(integration["PayloadFormatVersion"], "2.0")
 
+    def test_every_call_reaches_a_function(self):
+        """API Gateway takes a route that fits exactly, and else $default."""
+        calls = re.findall(r'^    (get|post|patch|put|delete) "(/[^"]*)"', read("shared/api/src/routes.rs"), re.M)
+        self.assertGreater(len(calls), 15)
+        routes = {
+            each["Properties"]["RouteKey"]: attribute(each["Properties"]["Target"])
+            for each in of_type("AWS::ApiGatewayV2::Route").values()
+        }
+        reached = {
+            (method, path): routes.get(f"{method.upper()} {path}", routes["$default"]) for method, path in calls
+        }
+        ingest = {call for call, target in reached.items() if "Ingest" in target}
+        self.assertEqual(ingest, {("post", "/v1/events")})
+        self.assertTrue(all("Admin" in target for call, target in reached.items() if call not in ingest))
+
     def test_throttling(self):
         stage = properties(
             "ApiStage", EventsRateLimit="3", EventsBurstLimit="4"
@@ -603,8 +618,21 @@ class Tools(unittest.TestCase):
             "DeadLetterQueueUrl",
         }
         self.assertLessEqual(wanted, SOURCE["Outputs"].keys())
-        self.assertIn("get-secret-value", SOURCE["Outputs"]["Step1GetTheKey"]["Value"]["Fn::Sub"])
-        self.assertIn("/v1/events", SOURCE["Outputs"]["Step3PostAnEvent"]["Value"]["Fn::Sub"])
+        steps = {
+            "Step1GetTheKey": "get-secret-value",
+            "Step2MakeAKey": "/v1/keys",
+            "Step3Subscribe": "/v1/subscriptions",
+            "Step4PostAnEvent": "/v1/events",
+        }
+        for name, part in steps.items():
+            self.assertIn(part, SOURCE["Outputs"][name]["Value"]["Fn::Sub"])
+
+    def test_the_step_that_makes_a_key_takes_it_out_of_the_answer(self):
+        command = SOURCE["Outputs"]["Step2MakeAKey"]["Value"]["Fn::Sub"]
+        script = re.search(r"\| (sed '[^']*')", command)[1]
+        answer = '{"id":"key_a","tenant":"default","role":"admin","description":null,"built_in":false,"key":"hf_x7"}'
+        taken = subprocess.run(["sh", "-c", script], input=answer, capture_output=True, text=True, check=True)
+        self.assertEqual(taken.stdout.strip(), "hf_x7")
 
     def test_sam_is_configured(self):
         default = tomllib.loads(read("infra/samconfig.toml"))["default"]

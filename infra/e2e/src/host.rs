@@ -7,18 +7,25 @@ use anyhow::{Context, Result, ensure};
 use reqwest::header::{HOST, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rustls::{ClientConfig, RootCertStore};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::clock;
+use crate::key::Key;
 use crate::receiver::Receiver;
 use crate::timing::Timing;
 
 const LONGEST_ANSWER: Duration = Duration::from_secs(60);
 
 /// Where the host is, how it keeps time, and the receiver that it delivers to.
+#[derive(Clone)]
 pub struct Host {
     pub base: String,
+    /// For everything that does not say otherwise.
     pub key: String,
+    /// The tenant that the key is for.
+    pub tenant: String,
+    /// Makes keys and takes them back.
+    pub operator: String,
     pub timing: Timing,
     pub receiver: Receiver,
     /// Tells this run from earlier ones on the same host.
@@ -60,6 +67,9 @@ impl Host {
         Ok(Host {
             base: base.trim_end_matches('/').to_owned(),
             key: key.to_owned(),
+            // Where the development key is at home.
+            tenant: "default".to_owned(),
+            operator: key.to_owned(),
             timing: Timing::on_one_machine(speed),
             receiver,
             run,
@@ -77,6 +87,13 @@ impl Host {
     pub fn named(self, name: &str) -> Result<Host> {
         let name = HeaderValue::from_str(name).with_context(|| format!("no name of a host: {name:?}"))?;
         Ok(Host { name: Some(name), ..self })
+    }
+
+    /// The same host, with a key to a tenant that nobody else uses.
+    pub async fn in_own_tenant(&self) -> Result<Host> {
+        let tenant = format!("e2e-{}", self.run);
+        let key = Key::make(self, json!({ "tenant": tenant, "role": "admin" })).await?.text;
+        Ok(Host { key, tenant, ..self.clone() })
     }
 
     /// For requests to others than the host.

@@ -1,4 +1,4 @@
-//! The black-box suite: takes a base URL and a key, and drives any host over HTTP.
+//! The black-box suite: takes a base URL and an operator's key, and drives any host over HTTP, in a tenant that it makes for itself.
 //!
 //! Every scenario brings its own event types and its own paths at a receiver inside this process, so that all of them run at
 //! the same time, and on a host that already has data.
@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod cloud;
 pub mod host;
+pub mod key;
 pub mod receiver;
 pub mod scenarios;
 pub mod scene;
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 
 pub use cloud::Cloud;
 pub use host::{Answer, Host};
+pub use key::Key;
 pub use receiver::{Arrival, Receiver, Reply};
 pub use scene::Scene;
 pub use timing::Timing;
@@ -38,6 +40,13 @@ pub struct Report {
 
 /// Runs the scenarios, or only those whose name contains `only`, and prints a line for each as it ends.
 pub async fn run(host: &Host, only: Option<&str>) -> Report {
+    match host.in_own_tenant().await {
+        Ok(host) => run_everywhere(&host, only).await,
+        Err(error) => Report::not_begun(&error),
+    }
+}
+
+async fn run_everywhere(host: &Host, only: Option<&str>) -> Report {
     let chosen = scenarios::all().into_iter().filter(|scenario| is_chosen(scenario.name, only));
     let runs = chosen.map(|scenario| async move {
         let began = Instant::now();
@@ -54,10 +63,14 @@ pub async fn run(host: &Host, only: Option<&str>) -> Report {
 
 /// The same, and then those for AWS, one at a time.
 pub async fn run_on_aws(host: &Host, cloud: &Cloud, only: Option<&str>) -> Report {
-    let mut report = run(host, only).await;
+    let host = match host.in_own_tenant().await {
+        Ok(host) => host,
+        Err(error) => return Report::not_begun(&error),
+    };
+    let mut report = run_everywhere(&host, only).await;
     for scenario in cloud::all().into_iter().filter(|scenario| is_chosen(scenario.name, only)) {
         let began = Instant::now();
-        let result = (scenario.run)(Scene::new(host, scenario.name), cloud).await;
+        let result = (scenario.run)(Scene::new(&host, scenario.name), cloud).await;
         report.add(scenario.name, result, began.elapsed());
     }
     report
@@ -68,6 +81,11 @@ fn is_chosen(name: &str, only: Option<&str>) -> bool {
 }
 
 impl Report {
+    fn not_begun(error: &anyhow::Error) -> Report {
+        println!("FAILED  no tenant could be made: {error:#}");
+        Report { passed: Vec::new(), failed: vec![("own tenant", format!("{error:#}"))] }
+    }
+
     fn add(&mut self, name: &'static str, result: Result<()>, took: Duration) {
         let seconds = took.as_secs_f64();
         match result {

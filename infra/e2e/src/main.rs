@@ -13,6 +13,7 @@ struct Arguments {
     /// Where the host is, such as http://127.0.0.1:8080
     #[arg(long, value_name = "BASE")]
     url: String,
+    /// An operator's key, with which the suite makes a tenant for itself.
     #[arg(long)]
     key: String,
     /// The host header, where it is not the host of the address.

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::ids::JobId;
 use holdfast_core::records::{Attempt, AttemptOutcome, DeliveryState, Reason};
-use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, ReplayError, Scope};
+use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
@@ -135,25 +134,4 @@ pub(crate) async fn view(
     let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
     Ok(answer::json(StatusCode::OK, &ShownDelivery::of(&view)))
-}
-
-#[derive(Serialize)]
-struct Replayed {
-    id: JobId,
-    matched: u64,
-}
-
-pub(crate) async fn replay(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    match app.engine.replay(&id.delivery(&tenant)?).await {
-        Ok(id) => Ok(answer::json(StatusCode::ACCEPTED, &Replayed { id, matched: 1 })),
-        Err(ReplayError::Unknown) => Err(Problem::not_found("delivery")),
-        Err(ReplayError::Unavailable(error)) => Err(error.into()),
-        Err(e @ (ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed)) => {
-            Err(Problem::conflict(format!("Not replayed: {e}.")))
-        }
-    }
 }

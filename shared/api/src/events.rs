@@ -165,6 +165,11 @@ struct ShownEvent<'a> {
     data: Option<&'a RawValue>,
     delivery_count: u64,
     deliveries: Vec<ShownDelivery<'a>>,
+    /// Whether there are more deliveries than these.
+    more: bool,
+    /// Where all of them are listed, if there are more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rest: Option<String>,
 }
 
 impl<'a> ShownEvent<'a> {
@@ -177,8 +182,15 @@ impl<'a> ShownEvent<'a> {
             data: view.body.as_deref().and_then(data_of),
             delivery_count: view.event.deliveries,
             deliveries: view.deliveries.iter().map(ShownDelivery::of).collect(),
+            more: view.more,
+            rest: view.more.then(|| list_of_deliveries(&view.event.id)),
         }
     }
+}
+
+fn list_of_deliveries(event_id: &str) -> String {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    format!("/v1/deliveries?{}", query.append_pair("event", event_id).finish())
 }
 
 /// What was posted as `data`, out of the body that is delivered.

@@ -67,6 +67,22 @@ impl<'a> Fields<'a> {
         value
     }
 
+    /// Takes a field that may be absent, but not null: what is not given stays as it is.
+    pub(crate) fn given<T: Deserialize<'a>>(&mut self, name: &str, what: &str) -> Option<T> {
+        let raw = self.raw(name)?;
+        let value = serde_json::from_str(raw.get()).ok();
+        if value.is_none() {
+            self.fault(name, format!("must be {what}"));
+        }
+        value
+    }
+
+    /// Takes a field that may be absent, and that null removes.
+    pub(crate) fn removable<T: Deserialize<'a>>(&mut self, name: &str, what: &str) -> Option<Option<T>> {
+        let given = self.left.iter().any(|(found, _)| found == name);
+        given.then(|| self.optional(name, what))
+    }
+
     /// Takes a field that must be there.
     pub(crate) fn required<T: Deserialize<'a>>(&mut self, name: &str, what: &str) -> Option<T> {
         let given = self.left.iter().any(|(found, raw)| found == name && raw.get() != "null");

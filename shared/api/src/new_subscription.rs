@@ -1,8 +1,8 @@
-//! A subscription as it is posted.
+//! A subscription as it is posted, whole or in part. Everything is checked, so that all that is wrong is told at once.
 
-use holdfast_core::rules::filter::{Connector, Filter, Op};
+use holdfast_core::rules::filter::{Filter, Op};
 use holdfast_core::rules::{address, event_type};
-use holdfast_core::usecases::NewSubscription;
+use holdfast_core::usecases::{NewSubscription, SubscriptionPatch};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -14,31 +14,37 @@ const MOST_FILTERS: usize = 50;
 const LONGEST_PATH: usize = 1_024;
 const LONGEST_TOKEN: usize = 4_096;
 const LONGEST_DESCRIPTION: usize = 1_024;
+
+const URL: &str = "the URL to deliver to, as a string";
+const TYPES: &str = "an array of event types such as [\"order.created\", \"invoice.*\"]";
+const FILTERS: &str = "an array of filters";
+const CONNECTOR: &str = "\"and\" or \"or\"";
+const TEXT: &str = "a string";
+const YES_OR_NO: &str = "true or false";
 const OPS: &str = "one of eq, ne, gt, gte, lt, lte, contains, changed, exists";
 
-/// Checks everything, so that all that is wrong is told at once.
+/// A whole one. What is null is as good as absent.
 pub(crate) fn new_subscription(body: &[u8], http_allowed: bool) -> Result<NewSubscription, Problem> {
     let mut fields = Fields::of_body(body)?;
     let mut faults = Vec::new();
-    let url = url_of(&mut fields, http_allowed);
-    let event_types = event_types_of(&mut fields, &mut faults);
-    let filters = filters_of(&mut fields, &mut faults);
-    let filter_connector: Option<Connector> = fields.optional("filter_connector", "\"and\" or \"or\"");
-    let auth_token: Option<String> = fields.optional("auth_token", "a string");
-    if auth_token.as_ref().is_some_and(|token| !is_token(token)) {
-        let detail = format!("must have 1 to {LONGEST_TOKEN} visible ASCII characters, without spaces");
-        fields.fault("auth_token", detail);
+    let url = fields.required("url", URL).and_then(|url: String| url_of(&url, &mut fields, http_allowed));
+    let event_types: Option<Vec<String>> = fields.required("event_types", TYPES);
+    if let Some(types) = &event_types {
+        check_types(types, &mut fields, &mut faults);
     }
-    let description: Option<String> = fields.optional("description", "a string");
-    if description.as_ref().is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
-        fields.fault("description", format!("must have at most {LONGEST_DESCRIPTION} characters"));
-    }
-    let active: Option<bool> = fields.optional("active", "true or false");
+    let filters = fields.optional("filters", FILTERS).unwrap_or_default();
+    let filters = filters_of(filters, &mut fields, &mut faults);
+    let filter_connector = fields.optional("filter_connector", CONNECTOR);
+    let auth_token: Option<String> = fields.optional("auth_token", TEXT);
+    check_token(auth_token.as_deref(), &mut fields);
+    let description: Option<String> = fields.optional("description", TEXT);
+    check_description(description.as_deref(), &mut fields);
+    let active: Option<bool> = fields.optional("active", YES_OR_NO);
     faults.extend(fields.finish());
     match url {
         Some(url) if faults.is_empty() => Ok(NewSubscription {
             url,
-            event_types,
+            event_types: event_types.unwrap_or_default(),
             filters,
             filter_connector: filter_connector.unwrap_or_default(),
             auth_token,
@@ -49,15 +55,33 @@ pub(crate) fn new_subscription(body: &[u8], http_allowed: bool) -> Result<NewSub
     }
 }
 
-/// It becomes part of a header.
-fn is_token(token: &str) -> bool {
-    (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic())
+/// What is to be changed of one. What is absent stays; null removes what can be removed, and is refused elsewhere.
+pub(crate) fn subscription_patch(body: &[u8], http_allowed: bool) -> Result<SubscriptionPatch, Problem> {
+    let mut fields = Fields::of_body(body)?;
+    let mut faults = Vec::new();
+    let url = fields.given("url", URL).and_then(|url: String| url_of(&url, &mut fields, http_allowed));
+    let event_types: Option<Vec<String>> = fields.given("event_types", TYPES);
+    if let Some(types) = &event_types {
+        check_types(types, &mut fields, &mut faults);
+    }
+    let filters = fields.given("filters", FILTERS);
+    let filters = filters.map(|filters| filters_of(filters, &mut fields, &mut faults));
+    let filter_connector = fields.given("filter_connector", CONNECTOR);
+    let auth_token: Option<Option<String>> = fields.removable("auth_token", TEXT);
+    check_token(auth_token.as_ref().and_then(Option::as_deref), &mut fields);
+    let description: Option<Option<String>> = fields.removable("description", TEXT);
+    check_description(description.as_ref().and_then(Option::as_deref), &mut fields);
+    let active = fields.given("active", YES_OR_NO);
+    faults.extend(fields.finish());
+    if !faults.is_empty() {
+        return Err(Problem::invalid(faults));
+    }
+    Ok(SubscriptionPatch { url, event_types, filters, filter_connector, auth_token, description, active })
 }
 
 /// `None` only with a fault.
-fn url_of(fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
-    let given: String = fields.required("url", "the URL to deliver to, as a string")?;
-    match address::normalise(&given, http_allowed) {
+fn url_of(given: &str, fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
+    match address::normalise(given, http_allowed) {
         Ok(url) => Some(url),
         Err(error) => {
             fields.fault("url", error.to_string());
@@ -66,28 +90,41 @@ fn url_of(fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
     }
 }
 
-fn event_types_of(fields: &mut Fields<'_>, faults: &mut Vec<Fault>) -> Vec<String> {
-    let what = "an array of event types such as [\"order.created\", \"invoice.*\"]";
-    let Some(types) = fields.required::<Vec<String>>("event_types", what) else { return Vec::new() };
+fn check_types(types: &[String], fields: &mut Fields<'_>, faults: &mut Vec<Fault>) {
     if types.is_empty() || types.len() > MOST_TYPES {
         fields.fault("event_types", format!("must have 1 to {MOST_TYPES} event types"));
-        return Vec::new();
+        return;
     }
     for (index, _) in types.iter().enumerate().filter(|(_, pattern)| !event_type::is_pattern(pattern)) {
         let detail = "must be a dotted name such as order.created, with * for one segment, or * alone";
         faults.push(Fault::new(format!("event_types[{index}]"), detail));
     }
-    types
 }
 
-fn filters_of(fields: &mut Fields<'_>, faults: &mut Vec<Fault>) -> Vec<Filter> {
-    let items: Vec<&RawValue> = fields.optional("filters", "an array of filters").unwrap_or_default();
+fn filters_of(items: Vec<&RawValue>, fields: &mut Fields<'_>, faults: &mut Vec<Fault>) -> Vec<Filter> {
     if items.len() > MOST_FILTERS {
         fields.fault("filters", format!("must have at most {MOST_FILTERS} filters"));
         return Vec::new();
     }
     let filters = items.into_iter().enumerate();
     filters.filter_map(|(index, item)| filter_of(item, index, faults)).collect()
+}
+
+/// It becomes part of a header.
+fn check_token(token: Option<&str>, fields: &mut Fields<'_>) {
+    let sound = |token: &str| {
+        (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic())
+    };
+    if token.is_some_and(|token| !sound(token)) {
+        let detail = format!("must have 1 to {LONGEST_TOKEN} visible ASCII characters, without spaces");
+        fields.fault("auth_token", detail);
+    }
+}
+
+fn check_description(description: Option<&str>, fields: &mut Fields<'_>) {
+    if description.is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
+        fields.fault("description", format!("must have at most {LONGEST_DESCRIPTION} characters"));
+    }
 }
 
 /// `None` only with a fault.

@@ -2,7 +2,7 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use holdfast_core::ids::{DeliveryKey, KeyId, SubscriptionId, Tenant, UrlId};
+use holdfast_core::ids::{DeliveryKey, JobId, KeyId, SubscriptionId, Tenant, UrlId};
 
 use crate::Problem;
 
@@ -47,6 +47,11 @@ impl PathId {
 
     pub(crate) fn key(&self) -> Result<KeyId, Problem> {
         is_short(&self.0, "key_").then(|| KeyId(self.0.clone())).ok_or_else(|| Problem::not_found("key"))
+    }
+
+    pub(crate) fn replay(&self) -> Result<JobId, Problem> {
+        let id = is_short(&self.0, "job_").then(|| JobId(self.0.clone()));
+        id.ok_or_else(|| Problem::not_found("replay"))
     }
 
     pub(crate) fn delivery(&self, tenant: &Tenant) -> Result<DeliveryKey, Problem> {

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, answer, deliveries, events, keys, subscriptions, urls};
+use crate::{App, Problem, answer, deliveries, events, keys, ping, replays, subscriptions, urls};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -27,7 +27,10 @@ routes! {
     post "/v1/subscriptions" subscriptions::create;
     get "/v1/subscriptions" subscriptions::list;
     get "/v1/subscriptions/{id}" subscriptions::view;
+    patch "/v1/subscriptions/{id}" subscriptions::update;
     delete "/v1/subscriptions/{id}" subscriptions::delete;
+    post "/v1/subscriptions/{id}/rotate-secret" subscriptions::rotate_secret;
+    post "/v1/subscriptions/{id}/ping" ping::ping;
     get "/v1/urls" urls::list;
     get "/v1/urls/{id}" urls::view;
     post "/v1/urls/{id}/enable" urls::enable;
@@ -35,10 +38,12 @@ routes! {
     post "/v1/urls/{id}/disable" urls::disable;
     get "/v1/deliveries" deliveries::list;
     get "/v1/deliveries/{id}" deliveries::view;
-    post "/v1/deliveries/{id}/replay" deliveries::replay;
     post "/v1/keys" keys::create;
     get "/v1/keys" keys::list;
     delete "/v1/keys/{id}" keys::delete;
+    post "/v1/deliveries/{id}/replay" replays::of_delivery;
+    post "/v1/urls/{id}/replay" replays::of_url;
+    get "/v1/replays/{id}" replays::view;
 }
 
 /// There is no middleware: each answer is made whole in one place, `answer` or `problem`.

@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::filter::{Connector, Filter};
-use holdfast_core::usecases::SubscribeError;
+use holdfast_core::usecases::{RotateError, SubscribeError, UpdateError};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
 use crate::auth::{Across, Admin};
-use crate::new_subscription::new_subscription;
+use crate::new_subscription::{new_subscription, subscription_patch};
 use crate::params::Params;
 use crate::path::PathId;
 use crate::posted::Posted;
@@ -31,7 +31,7 @@ struct ShownSubscription<'a> {
     active: bool,
     has_auth_token: bool,
     created_at: Time,
-    /// At creation only.
+    /// When it is made, and never again.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
 }
@@ -93,6 +93,42 @@ pub(crate) async fn view(
     let found = app.engine.get_subscription(&tenant, &id.subscription()?).await?;
     let subscription = found.ok_or_else(|| Problem::not_found("subscription"))?;
     Ok(answer::json(StatusCode::OK, &ShownSubscription::of(&subscription)))
+}
+
+pub(crate) async fn update(
+    State(app): State<Arc<App>>,
+    Admin { tenant, .. }: Admin,
+    id: PathId,
+    Posted(body): Posted,
+) -> Result<Response, Problem> {
+    let id = id.subscription()?;
+    let patch = subscription_patch(&body, app.engine.settings().http_allowed)?;
+    let updated = app.engine.update_subscription(&tenant, &id, patch).await.map_err(|error| match error {
+        UpdateError::Unknown => Problem::not_found("subscription"),
+        UpdateError::Equal(_) => {
+            Problem::conflict(format!("Not changed: {error}. Use that one, or delete one of them."))
+        }
+        UpdateError::Refused(refused) => Problem::invalid(vec![Fault::new("url", refused.to_string())]),
+        UpdateError::Unavailable(error) => error.into(),
+    })?;
+    Ok(answer::json(StatusCode::OK, &ShownSubscription::of(&updated)))
+}
+
+pub(crate) async fn rotate_secret(
+    State(app): State<Arc<App>>,
+    Admin { tenant, .. }: Admin,
+    id: PathId,
+) -> Result<Response, Problem> {
+    let rotated =
+        app.engine.rotate_secret(&tenant, &id.subscription()?).await.map_err(|error| match error {
+            RotateError::Unknown => Problem::not_found("subscription"),
+            RotateError::TooMany(_) => {
+                Problem::conflict(format!("Not rotated: {error}. Wait until the oldest has lapsed."))
+            }
+            RotateError::Unavailable(error) => error.into(),
+        })?;
+    let secret = rotated.secrets.first().map(|secret| secret.value.as_str());
+    Ok(answer::json(StatusCode::OK, &ShownSubscription { secret, ..ShownSubscription::of(&rotated) }))
 }
 
 pub(crate) async fn delete(

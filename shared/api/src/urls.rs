@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use holdfast_core::ids::JobId;
 use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{Manual, UrlState};
 use holdfast_core::usecases::{SteerError, Steered, UrlView};
@@ -55,6 +56,8 @@ struct Counts {
     released: u64,
     expired: u64,
     more: bool,
+    /// The replay of what expired, if that was asked for.
+    replay: Option<JobId>,
 }
 
 #[derive(Serialize)]
@@ -133,8 +136,9 @@ pub(crate) async fn enable(
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
     let steered = steer(&app, &admin, &id, Manual::Enable, &body).await?;
-    let counts = Counts { released: steered.released, expired: steered.expired, more: steered.more };
-    Ok(answer::json(StatusCode::OK, &ShownUrl { counts: Some(counts), ..ShownUrl::of(&steered.url) }))
+    let Steered { url, released, expired, more, replay } = steered;
+    let counts = Counts { released, expired, more, replay };
+    Ok(answer::json(StatusCode::OK, &ShownUrl { counts: Some(counts), ..ShownUrl::of(&url) }))
 }
 
 pub(crate) async fn freeze(

@@ -38,7 +38,10 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
 
 /// Asks for probes until there have been some.
 async fn flood(scene: &Scene<'_>, cloud: &Cloud, subscription: &Subscription) -> Result<()> {
-    let ticket = Message::Probe { tenant: "default".into(), url_id: subscription.url_id.as_str().into() };
+    let ticket = Message::Probe {
+        tenant: scene.host.tenant.as_str().into(),
+        url_id: subscription.url_id.as_str().into(),
+    };
     let (ticket, retry) = (to_text(ticket.encode()), &cloud.queues.urls.retry);
     let within = scene.host.timing.real(PROBE_INTERVAL) * PROBES as u32 + scene.soon();
     until("there are probes", within, async || {

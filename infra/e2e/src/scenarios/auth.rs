@@ -1,12 +1,38 @@
-//! Nobody acts without a valid key.
+//! Nobody acts without a valid key, and every key does what its role and its tenant allow.
+
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
+use holdfast_core::time::Timestamp;
 use reqwest::Method;
+use serde_json::{Value, json};
 
+use crate::clock::real_ms;
+use crate::host::Host;
+use crate::key::Key;
+use crate::receiver::Reply;
 use crate::scene::Scene;
+use crate::views::items;
+use crate::waiting::until;
+
+/// A revoked key is refused everywhere by then.
+const REVOKED_WITHIN: Duration = Duration::from_secs(5);
+/// Enough to reach more than one process where there are several.
+const AT_ONCE: usize = 8;
+const LIFE: Duration = Duration::from_secs(8);
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
-    let host = scene.host;
+    nothing_without_a_key(scene.host).await?;
+    roles(&scene).await.context("roles")?;
+    tenants(&scene).await.context("tenants")?;
+    operators(&scene).await.context("operators")?;
+    secrets_stay(&scene).await.context("secrets")?;
+    revoked(scene.host).await.context("a revoked key")?;
+    over(&scene).await.context("a key with an end")
+}
+
+async fn nothing_without_a_key(host: &Host) -> Result<()> {
     let alive = host.send(Method::GET, "/healthz", None, Vec::new()).await?;
     ensure!(alive.status == 200, "without a key: {alive:?}");
     let (delivery, subscription) = ("/v1/deliveries/dlv_x", "/v1/subscriptions/sub_x");
@@ -25,6 +51,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
         (Method::GET, "/v1/deliveries"),
         (Method::GET, delivery),
         (Method::POST, "/v1/deliveries/dlv_x/replay"),
+        (Method::GET, "/v1/keys"),
+        (Method::POST, "/v1/keys"),
+        (Method::DELETE, "/v1/keys/key_x"),
     ];
     let longer = format!("{}x", host.key);
     let shorter = &host.key[..host.key.len() - 1];
@@ -42,4 +71,134 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn event(scene: &Scene<'_>, part: &str) -> Vec<u8> {
+    json!({ "type": scene.event_type(part), "data": 1 }).to_string().into_bytes()
+}
+
+async fn roles(scene: &Scene<'_>) -> Result<()> {
+    let host = scene.host;
+    let ingest = Key::make(host, json!({ "tenant": host.tenant, "role": "ingest" })).await?;
+    let posted = host.send(Method::POST, "/v1/events", Some(&ingest.text), event(scene, "roles")).await?;
+    posted.expect(202)?;
+    for path in ["/v1/subscriptions", "/v1/urls/url_x", "/v1/deliveries", "/v1/keys", "/v1/events/x"] {
+        let problem = ingest.get(host, path).await?.expect(403).with_context(|| path.to_owned())?;
+        ensure!(
+            problem["detail"].as_str().is_some_and(|text| text.contains("operator")),
+            "{path}: {problem}"
+        );
+    }
+    // Everything else here is done with an admin key.
+    host.get("/v1/keys").await?.expect(403)?;
+    let more = json!({ "tenant": host.tenant, "role": "admin" }).to_string();
+    host.post("/v1/keys", more).await?.expect(403)?;
+    ingest.revoke(host).await
+}
+
+async fn tenants(scene: &Scene<'_>) -> Result<()> {
+    let host = scene.host;
+    let subscription = scene.subscribe("tenants", Reply::Status(200)).await?;
+    let event_id = scene.post("tenants").await?;
+    let delivery = scene.delivery_when("it is listed", &event_id, scene.soon(), |_| true).await?;
+    let other = format!("{}-other", host.tenant);
+    let stranger = Key::make(host, json!({ "tenant": other, "role": "admin" })).await?;
+    for path in [
+        format!("/v1/subscriptions/{}", subscription.id),
+        format!("/v1/urls/{}", subscription.url_id),
+        format!("/v1/deliveries/{}", delivery.id),
+        format!("/v1/events/{event_id}"),
+    ] {
+        host.get(&path).await?.expect(200)?;
+        stranger.get(host, &path).await?.expect(404).with_context(|| path.clone())?;
+        stranger.get(host, &format!("{path}?tenant={}", host.tenant)).await?.expect(403)?;
+    }
+    for list in ["/v1/subscriptions", "/v1/urls", "/v1/deliveries"] {
+        let listed = stranger.get(host, list).await?.expect(200)?;
+        ensure!(items(&listed)?.is_empty(), "{list}: {listed}");
+    }
+    stranger.revoke(host).await
+}
+
+async fn operators(scene: &Scene<'_>) -> Result<()> {
+    let host = scene.host;
+    let operator = Key::make(host, json!({ "role": "operator" })).await?;
+    let problem = operator.get(host, "/v1/events/x").await?.expect(400)?;
+    ensure!(problem["errors"][0]["field"] == "tenant", "unexpected: {problem}");
+    let named = format!("/v1/subscriptions?limit=1&tenant={}", host.tenant);
+    let ours = operator.get(host, &named).await?.expect(200)?;
+    ensure!(items(&ours)?.len() == 1, "unexpected: {ours}");
+    operator.get(host, "/v1/urls?tenant=nobody-is-called-so").await?.expect(404)?;
+    let all = operator.get(host, "/v1/subscriptions?limit=100").await?.expect(200)?;
+    let tenants: Vec<&str> = items(&all)?.iter().filter_map(|item| item["tenant"].as_str()).collect();
+    ensure!(tenants.is_sorted() && tenants.len() == items(&all)?.len(), "unexpected: {tenants:?}");
+    operator.revoke(host).await
+}
+
+/// What is shown once is never shown again.
+async fn secrets_stay(scene: &Scene<'_>) -> Result<()> {
+    let host = scene.host;
+    let token = format!("token-{}", host.run);
+    let more = json!({ "auth_token": token });
+    let made = scene.subscribe_with("secrets", "secrets", Reply::Status(500), more).await?;
+    let event_id = scene.post("secrets").await?;
+    let failed = |delivery: &crate::views::Delivery| !delivery.attempts.is_empty();
+    let delivery = scene.delivery_when("it fails", &event_id, scene.soon(), failed).await?;
+    let mut shown = Vec::new();
+    for path in [
+        format!("/v1/subscriptions/{}", made.id),
+        "/v1/subscriptions?limit=100".to_owned(),
+        format!("/v1/urls/{}", made.url_id),
+        format!("/v1/events/{event_id}"),
+        format!("/v1/deliveries/{}", delivery.id),
+    ] {
+        shown.push(host.get(&path).await?);
+    }
+    let keys = format!("/v1/keys?tenant={}", host.tenant);
+    shown.push(host.send(Method::GET, &keys, Some(&host.operator), Vec::new()).await?);
+    for answer in shown {
+        answer.expect(200)?;
+        for secret in [&made.secret, &token, &host.key, &host.operator] {
+            ensure!(!answer.text.contains(secret.as_str()), "shows a secret: {answer:?}");
+        }
+    }
+    Ok(())
+}
+
+async fn revoked(host: &Host) -> Result<()> {
+    let key = Key::make(host, json!({ "tenant": host.tenant, "role": "admin" })).await?;
+    let ask = async || try_join_all((0..AT_ONCE).map(|_| key.get(host, "/v1/urls?limit=1"))).await;
+    for answer in ask().await? {
+        answer.expect(200)?;
+    }
+    key.revoke(host).await?;
+    let ends = real_ms() + u64::try_from(REVOKED_WITHIN.as_millis())?;
+    // Used all the time meanwhile, so that whoever remembers it would go on doing so.
+    until("the key was revoked 5 s ago", REVOKED_WITHIN * 10, async || {
+        let late = real_ms() >= ends;
+        let answers = ask().await?;
+        ensure!(!late || answers.iter().all(|answer| answer.status == 401), "still taken: {answers:?}");
+        Ok(late.then_some(()))
+    })
+    .await
+}
+
+async fn over(scene: &Scene<'_>) -> Result<()> {
+    let host = scene.host;
+    let ends = real_ms() + u64::try_from(LIFE.as_millis())?;
+    let expires_at = Timestamp::from_millis(i64::try_from(ends)?).to_string();
+    let new = json!({ "tenant": host.tenant, "role": "admin", "expires_at": expires_at });
+    let key = Key::make(host, new).await?;
+    until("the key is over", LIFE + scene.soon(), async || {
+        let answers = try_join_all((0..AT_ONCE).map(|_| key.get(host, "/v1/urls?limit=1"))).await?;
+        let early = real_ms() < ends;
+        ensure!(!early || answers.iter().all(|answer| answer.status == 200), "refused early: {answers:?}");
+        Ok(answers.iter().all(|answer| answer.status == 401).then_some(()))
+    })
+    .await?;
+    let past = json!({ "role": "operator", "expires_at": "2020-01-01T00:00:00Z" });
+    let answer = host.send(Method::POST, "/v1/keys", Some(&host.operator), past.to_string().into()).await?;
+    let problem: Value = answer.expect(400)?;
+    ensure!(problem["errors"][0]["field"] == "expires_at", "unexpected: {problem}");
+    key.revoke(host).await
 }

@@ -25,7 +25,10 @@ async fn nothing_else_is_answered_without_a_valid_key() {
         ("GET", "/v1/events/x"),
         ("GET", "/v1/subscriptions?limit=wrong"),
         ("POST", "/v1/subscriptions"),
+        ("PATCH", "/v1/subscriptions/x"),
         ("DELETE", "/v1/subscriptions/x"),
+        ("POST", "/v1/subscriptions/x/rotate-secret"),
+        ("POST", "/v1/subscriptions/x/ping"),
         ("GET", "/v1/urls"),
         ("POST", "/v1/urls/x/enable"),
         ("GET", "/v1/deliveries"),
@@ -59,7 +62,8 @@ async fn paths_and_methods_that_do_not_exist_are_problems_too() {
         ("GET", "/v1/events", "POST"),
         ("DELETE", "/v1/events/x", "GET,HEAD"),
         ("PUT", "/v1/subscriptions", "GET,HEAD,POST"),
-        ("PATCH", "/v1/subscriptions/x", "GET,HEAD,DELETE"),
+        ("PUT", "/v1/subscriptions/x", "GET,HEAD,PATCH,DELETE"),
+        ("GET", "/v1/subscriptions/x/ping", "POST"),
         ("GET", "/v1/urls/x/freeze", "POST"),
         ("POST", "/healthz", "GET,HEAD"),
     ] {
@@ -83,6 +87,10 @@ async fn ids_that_do_not_exist_are_not_found() {
             world.get(&format!("/v1/{path}/{id}")).await.problem(404);
         }
         world.call("DELETE", &format!("/v1/subscriptions/{id}"), "").await.problem(404);
+        world.patch(&format!("/v1/subscriptions/{id}"), "{}").await.problem(404);
+        for action in ["rotate-secret", "ping"] {
+            world.post(&format!("/v1/subscriptions/{id}/{action}"), "").await.problem(404);
+        }
         for action in ["enable", "freeze", "disable"] {
             world.post(&format!("/v1/urls/{id}/{action}"), "").await.problem(404);
         }

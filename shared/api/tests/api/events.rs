@@ -23,6 +23,7 @@ async fn an_event_is_accepted_delivered_and_shown() {
     let expected = json!({
         "id": "order/1", "type": "order.created", "timestamp": "2026-01-01T00:00:00.000Z", "subject": "o1",
         "data": {"b": 1, "a": []}, "delivery_count": 1, "deliveries": null,
+        "more": false,
     });
     assert_eq!(shown, expected);
     assert_eq!(deliveries.as_array().unwrap().len(), 1);

@@ -259,3 +259,42 @@ async fn a_tenant_outlives_its_keys() {
     let urls = world.get("/v1/urls?tenant=a").await.expect(StatusCode::OK);
     assert_eq!(urls["items"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn everything_of_a_tenant_is_kept_under_its_name() {
+    let (world, [a, b]) = two().await;
+    // Trouble leaves more behind: records, attempts, parked deliveries, histories, jobs.
+    world.receiver.status.store(500, std::sync::atomic::Ordering::Relaxed);
+    for key in [&a, &b] {
+        let url = format!("/v1/urls/{}", first_id(&world, key, "/v1/urls").await);
+        world
+            .call_as(key, "POST", "/v1/events", r#"{"type":"a","data":1}"#)
+            .await
+            .expect(StatusCode::ACCEPTED);
+        world.work().await;
+        world.call_as(key, "POST", &format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+        world
+            .call_as(key, "POST", "/v1/events", r#"{"type":"a","data":1}"#)
+            .await
+            .expect(StatusCode::ACCEPTED);
+        world.work().await;
+        let subscription = first_id(&world, key, "/v1/subscriptions").await;
+        world.call_as(key, "DELETE", &format!("/v1/subscriptions/{subscription}"), "").await;
+    }
+    let of_nobody = ["keys", "operators", "tenants"];
+    let mut kinds = std::collections::BTreeSet::new();
+    for record in world.store.all() {
+        let listed = record.index_entries().listed;
+        let lists = listed.into_iter().flat_map(|l| [l.by_tenant, l.by_url, l.by_subscription]);
+        for partition in lists.chain([record.key().partition]) {
+            let mut parts = partition.split('#');
+            kinds.insert(parts.next().unwrap().to_owned());
+            let tenant = parts.next();
+            assert!(
+                of_nobody.contains(&partition.as_str()) || matches!(tenant, Some("a" | "b")),
+                "{partition} names no tenant"
+            );
+        }
+    }
+    assert!(kinds.len() >= 10, "too little was kept to tell: {kinds:?}");
+}

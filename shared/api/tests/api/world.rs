@@ -1,5 +1,6 @@
 //! A whole Holdfast in memory behind the router, with a receiver that does as it is told.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,9 +11,10 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use holdfast_api::{App, Keys, router};
+use holdfast_core::messages::Message;
 use holdfast_core::ports::{
-    Answer as Received, AttemptRequest, AttemptResult, Inbox, Outgoing, Queue, QueueName, SendError, Sender,
-    Store,
+    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, SendError,
+    Sender, Store,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
@@ -35,17 +37,34 @@ pub(crate) struct World {
     engine: Arc<Engine>,
 }
 
-/// Answers every attempt with one status, and keeps the bodies.
+/// Answers every attempt with one status, but for the URLs that have one of their own, and keeps what came.
+#[derive(Default)]
 pub(crate) struct Receiver {
     pub(crate) status: AtomicU16,
+    pub(crate) status_at: Mutex<HashMap<String, u16>>,
     pub(crate) bodies: Mutex<Vec<Bytes>>,
+    pub(crate) requests: Mutex<Vec<AttemptRequest>>,
+}
+
+impl Receiver {
+    /// What arrived at this path.
+    pub(crate) fn arrived(&self, path: &str) -> Vec<AttemptRequest> {
+        let url = format!("https://receiver.example/{path}");
+        self.requests.lock().unwrap().iter().filter(|request| request.url == url).cloned().collect()
+    }
+
+    pub(crate) fn answer(&self, path: &str, status: u16) {
+        self.status_at.lock().unwrap().insert(format!("https://receiver.example/{path}"), status);
+    }
 }
 
 #[async_trait]
 impl Sender for Receiver {
     async fn send(&self, request: AttemptRequest) -> AttemptResult {
-        self.bodies.lock().unwrap().push(request.body);
-        let status = self.status.load(Ordering::Relaxed);
+        let own = self.status_at.lock().unwrap().get(&request.url).copied();
+        let status = own.unwrap_or_else(|| self.status.load(Ordering::Relaxed));
+        self.bodies.lock().unwrap().push(request.body.clone());
+        self.requests.lock().unwrap().push(request);
         let answer = Received::Status { status, excerpt: "as told".to_owned(), retry_after: None };
         AttemptResult { answer, took: Duration::from_millis(3) }
     }
@@ -101,7 +120,7 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
         let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
-        let receiver = Arc::new(Receiver { status: AtomicU16::new(200), bodies: Mutex::default() });
+        let receiver = Arc::new(Receiver { status: AtomicU16::new(200), ..Receiver::default() });
         let settings = Settings {
             http_timeout: Duration::from_secs(10),
             keep: Duration::from_secs(7 * 86_400),
@@ -192,10 +211,19 @@ impl World {
         self.call("POST", path, body).await
     }
 
+    pub(crate) async fn patch(&self, path: &str, body: impl Into<Body>) -> Told {
+        self.call("PATCH", path, body).await
+    }
+
     /// A subscription of all events at this path of the receiver.
     pub(crate) async fn subscribe(&self, path: &str) -> Value {
         let body = format!(r#"{{"url":"https://receiver.example/{path}","event_types":["*"]}}"#);
         self.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED)
+    }
+
+    /// Every ticket that waits comes twice.
+    pub(crate) fn duplicate_tickets(&self) {
+        self.queue.inner.duplicate_all(QueueName::Retry);
     }
 
     /// Handles what the queues hold until they hold nothing for now.
@@ -214,6 +242,20 @@ impl World {
                 return;
             }
         }
+    }
+}
+
+impl World {
+    pub(crate) async fn sweep(&self) {
+        assert_eq!(self.engine.sweep().await.unwrap().failed, 0);
+    }
+
+    /// A ticket says that this URL may be probed.
+    pub(crate) async fn probe(&self, url_id: &Value) {
+        let url_id = url_id.as_str().unwrap().into();
+        let message = Message::Probe { tenant: "default".into(), url_id };
+        self.queue.send(QueueName::Retry, vec![Outgoing { message, delay: Delay::NONE }]).await.unwrap();
+        self.work().await;
     }
 }
 

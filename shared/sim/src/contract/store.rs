@@ -1,8 +1,8 @@
 use holdfast_core::ids::EventKey;
 use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{
-    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, Secret, Subscription, SubscriptionGuard,
-    TenantVersion, Unsubscribe, UrlListEntry, UrlRecord, VERSION,
+    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, Resettle, Secret, Subscription,
+    SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
 };
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Manual;
@@ -68,7 +68,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         remove_at: None,
     };
     let id = holdfast_core::ids::JobId::new([1; 16]);
-    let job = Job::Unsubscribe(Unsubscribe {
+    let job = Job::Resettle(Resettle {
         subscription_id: subscription(1),
         after: None,
         pass: 1,
@@ -76,6 +76,12 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
     });
     let guard =
         SubscriptionGuard { tenant: tenant(), fingerprint: "f".into(), subscription_id: subscription(1) };
+    let change = SubscriptionChange {
+        tenant: tenant(),
+        version: u64::MAX,
+        subscription_id: subscription(1),
+        remove_at: at(9),
+    };
     // A customer's value is any JSON.
     let mut nested = serde_json::json!({"": [1.5, -0.0, 1e300, u64::MAX, i64::MIN, null, {"a": null}]});
     for _ in 0..40 {
@@ -111,6 +117,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::Url(url(1)),
         Record::UrlListEntry(UrlListEntry { tenant: tenant(), id: url_id(1) }),
         Record::SubscriptionGuard(guard),
+        Record::SubscriptionChange(change),
         Record::TenantVersion(tenant_version("t", u64::MAX)),
         Record::Job(JobRecord { v: VERSION, tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
         Record::Minute(minute(1, "engine")),

@@ -3,7 +3,7 @@ use std::time::Duration;
 use holdfast_aws::config::Trigger;
 use holdfast_core::ids::JobId;
 use holdfast_core::ports::{QueueName, Store};
-use holdfast_core::records::{Job, JobRecord, Record, Unsubscribe, VERSION};
+use holdfast_core::records::{Job, JobRecord, Record, Resettle, VERSION};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ async fn with_overdue_jobs(count: usize) -> World {
             v: VERSION,
             tenant: "default".into(),
             id: JobId::new(id),
-            job: Job::Unsubscribe(Unsubscribe {
+            job: Job::Resettle(Resettle {
                 subscription_id: holdfast_core::ids::SubscriptionId(SUBSCRIPTION.to_owned()),
                 after: None,
                 pass: 0,

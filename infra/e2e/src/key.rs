@@ -1,0 +1,36 @@
+//! Keys that the suite makes.
+
+use anyhow::{Context, Result};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::host::{Answer, Host};
+use crate::views::text;
+
+#[derive(Clone, Debug)]
+pub struct Key {
+    pub id: String,
+    pub text: String,
+}
+
+impl Key {
+    /// Made by the operator.
+    pub async fn make(host: &Host, mut new: Value) -> Result<Key> {
+        new["description"] = json!("made by the black-box suite");
+        let operator = Some(host.operator.as_str());
+        let answer = host.send(Method::POST, "/v1/keys", operator, new.to_string().into_bytes()).await?;
+        let made = answer.expect(201).context("the suite needs an operator's key to begin")?;
+        Ok(Key { id: text(&made, "id")?.to_owned(), text: text(&made, "key")?.to_owned() })
+    }
+
+    /// Taken back by the operator.
+    pub async fn revoke(&self, host: &Host) -> Result<()> {
+        let path = format!("/v1/keys/{}", self.id);
+        let answer = host.send(Method::DELETE, &path, Some(&host.operator), Vec::new()).await?;
+        answer.expect(204).map(|_| ())
+    }
+
+    pub async fn get(&self, host: &Host, path: &str) -> Result<Answer> {
+        host.send(Method::GET, path, Some(&self.text), Vec::new()).await
+    }
+}

@@ -1,0 +1,49 @@
+//! `/v1/subscriptions/{id}/ping`
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use holdfast_core::records::AttemptOutcome;
+use holdfast_core::usecases::PingError;
+use serde::Serialize;
+
+use crate::answer::{self, Time};
+use crate::auth::Admin;
+use crate::path::PathId;
+use crate::{App, Problem};
+
+/// An attempt that belongs to no delivery.
+#[derive(Serialize)]
+struct ShownPing<'a> {
+    webhook_id: String,
+    at: Time,
+    outcome: AttemptOutcome,
+    status: Option<u16>,
+    error: Option<&'a str>,
+    ms: u64,
+    excerpt: Option<&'a str>,
+}
+
+pub(crate) async fn ping(
+    State(app): State<Arc<App>>,
+    Admin { tenant, .. }: Admin,
+    id: PathId,
+) -> Result<Response, Problem> {
+    let attempt = app.engine.ping(&tenant, &id.subscription()?).await.map_err(|error| match error {
+        PingError::Unknown => Problem::not_found("subscription"),
+        PingError::NotEnabled(_) => Problem::conflict(format!("Not sent: {error}. Enable it first.")),
+        PingError::Unavailable(error) => error.into(),
+    })?;
+    let shown = ShownPing {
+        webhook_id: attempt.key.id(),
+        at: Time(attempt.at),
+        outcome: attempt.outcome,
+        status: attempt.status,
+        error: attempt.error.as_deref(),
+        ms: attempt.ms,
+        excerpt: attempt.excerpt.as_deref(),
+    };
+    Ok(answer::json(StatusCode::OK, &shown))
+}

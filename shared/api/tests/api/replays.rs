@@ -1,0 +1,247 @@
+//! What is replayed, and what is not.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use holdfast_core::ports::Store;
+use holdfast_core::records::Record;
+use holdfast_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn post(world: &World, id: &str) {
+    let event = json!({"id": id, "type": "a", "data": 1}).to_string();
+    world.post("/v1/events", event).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+}
+
+fn url_of(subscription: &Value) -> String {
+    format!("/v1/urls/{}", subscription["url_id"].as_str().unwrap())
+}
+
+async fn delivery_of(world: &World, event: &str) -> Value {
+    let listed = world.get(&format!("/v1/deliveries?event={event}")).await.expect(StatusCode::OK);
+    listed["items"][0].clone()
+}
+
+async fn follow(world: &World, id: &Value) -> Value {
+    let path = format!("/v1/replays/{}", id.as_str().unwrap());
+    for _ in 0..100 {
+        world.work().await;
+        let shown = world.get(&path).await.expect(StatusCode::OK);
+        if shown["state"] == "done" {
+            return shown;
+        }
+        world.clock.advance(Duration::from_secs(5));
+    }
+    panic!("the replay does not end");
+}
+
+async fn replay(world: &World, url: &str, wish: Value) -> Value {
+    let begun = world.post(&format!("{url}/replay"), wish.to_string()).await.expect(StatusCode::ACCEPTED);
+    let shown = follow(world, &begun["id"]).await;
+    assert_eq!(shown["matched"], begun["matched"], "{wish}");
+    shown
+}
+
+fn counts(replay: &Value) -> [u64; 3] {
+    ["matched", "done", "skipped"].map(|name| replay[name].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn a_replay_of_one_delivery_is_shown_as_done() {
+    let world = World::new();
+    world.subscribe("a").await;
+    post(&world, "x").await;
+    let delivery = delivery_of(&world, "x").await;
+    let path = format!("/v1/deliveries/{}/replay", delivery["id"].as_str().unwrap());
+    let begun = world.post(&path, "").await.expect(StatusCode::ACCEPTED);
+    let shown = world.get(&format!("/v1/replays/{}", begun["id"].as_str().unwrap())).await;
+    let expected = json!({
+        "id": begun["id"], "state": "done", "delivery_id": delivery["id"], "since": null, "until": null,
+        "states": [], "matched": 1, "more": false, "done": 1, "skipped": 0,
+        "created_at": "2026-01-01T00:00:00.000Z", "ended_at": "2026-01-01T00:00:00.000Z",
+    });
+    assert_eq!(shown.expect(StatusCode::OK), expected);
+}
+
+#[tokio::test]
+async fn a_replay_of_a_url_is_shown_from_its_beginning() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    post(&world, "x").await;
+    let wish = json!({"since": "2026-01-01T00:00:00Z", "states": ["delivered"]});
+    let begun = world.post(&format!("{url}/replay"), wish.to_string()).await.expect(StatusCode::ACCEPTED);
+    let shown = world.get(&format!("/v1/replays/{}", begun["id"].as_str().unwrap())).await;
+    let expected = json!({
+        "id": begun["id"], "state": "running", "url_id": url.rsplit('/').next(),
+        "since": "2026-01-01T00:00:00.000Z", "until": "2026-01-01T00:00:00.000Z", "states": ["delivered"],
+        "matched": 1, "more": false, "done": 0, "skipped": 0,
+        "created_at": "2026-01-01T00:00:00.000Z", "ended_at": null,
+    });
+    assert_eq!(shown.expect(StatusCode::OK), expected);
+    assert_eq!(counts(&follow(&world, &begun["id"]).await), [1, 1, 0]);
+}
+
+#[tokio::test]
+async fn since_until_and_states_decide_what_is_replayed() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    // One each minute: three delivered, then three that die unnoticed.
+    for id in ["a", "b", "c"] {
+        post(&world, id).await;
+        world.clock.advance(MINUTE);
+    }
+    world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    for id in ["d", "e", "f"] {
+        post(&world, id).await;
+        world.clock.advance(MINUTE);
+    }
+    world.clock.advance(MINUTE * 53 * 60);
+    let at = |minute: u32| format!("2026-01-01T00:0{minute}:00Z");
+    for (wish, matched, skipped) in [
+        (json!({"since": at(6)}), 0, 0),
+        (json!({"until": at(3)}), 0, 0),
+        (json!({"states": ["delivered"], "since": at(1), "until": at(2)}), 1, 0),
+        // From here on `b` is parked, and left alone.
+        (json!({"states": ["delivered"]}), 2, 1),
+        (json!({"since": at(5), "states": null}), 1, 0),
+        (json!({"states": ["delivered", "dead"]}), 2, 4),
+    ] {
+        assert_eq!(counts(&replay(&world, &url, wish.clone()).await), [matched, matched, skipped], "{wish}");
+    }
+    assert_eq!(world.get(&url).await.expect(StatusCode::OK)["parked"], 6);
+}
+
+#[tokio::test]
+async fn what_cannot_be_replayed_is_skipped_and_counted() {
+    let world = World::new();
+    let (gone, silent) = (world.subscribe("a").await, world.subscribe("a?").await);
+    let kept = json!({"url": gone["url"], "event_types": ["a"]}).to_string();
+    let kept = world.post("/v1/subscriptions", kept).await.expect(StatusCode::CREATED);
+    assert_eq!((&kept["url_id"], &silent["url_id"] == &kept["url_id"]), (&gone["url_id"], false));
+    post(&world, "x").await;
+    let deleted = format!("/v1/subscriptions/{}", gone["id"].as_str().unwrap());
+    world.call("DELETE", &deleted, "").await;
+    deactivate(&world, &silent).await;
+    world.receiver.status.store(500, Ordering::Relaxed);
+    post(&world, "waits").await;
+    let wish = json!({"states": ["delivered"]});
+    // Of the two deliveries of `x` one has lost its subscription; that of `waits` is waiting.
+    assert_eq!(counts(&replay(&world, &url_of(&kept), wish.clone()).await), [2, 1, 2]);
+    assert_eq!(counts(&replay(&world, &url_of(&silent), wish).await), [1, 0, 1]);
+}
+
+async fn deactivate(world: &World, subscription: &Value) {
+    for record in world.store.all() {
+        match record {
+            Record::Subscription(mut found) if found.id.as_str() == subscription["id"] => {
+                found.active = false;
+                world.store.put_each(vec![Record::Subscription(found)]).await.unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_delivery_is_refused_with_what_to_do() {
+    let world = World::new();
+    let subscription = world.subscribe("a").await;
+    post(&world, "x").await;
+    let path = format!("/v1/deliveries/{}/replay", delivery_of(&world, "x").await["id"].as_str().unwrap());
+    deactivate(&world, &subscription).await;
+    let told = world.post(&path, "").await;
+    told.problem(409);
+    assert!(told.detail().contains("activate it first"), "{}", told.detail());
+}
+
+#[tokio::test]
+async fn without_bodies_nothing_is_replayed() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    post(&world, "x").await;
+    // The records are put back, the bodies are not.
+    let records = world.store.all();
+    world.store.purge(Timestamp::from_millis(i64::MAX));
+    world.store.put_each(records).await.unwrap();
+    assert_eq!(counts(&replay(&world, &url, json!({"states": ["delivered"]})).await), [1, 0, 1]);
+}
+
+#[tokio::test]
+async fn bad_wishes_are_refused_by_field() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    for (wish, fields) in [
+        (json!({"since": "yesterday", "until": 5}), vec!["until", "since"]),
+        (json!({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}), vec!["since"]),
+        (json!({"since": "2026-01-01T00:00:01Z"}), vec!["since"]),
+        (json!({"states": []}), vec!["states"]),
+        (json!({"states": ["dead", "parked"]}), vec!["states"]),
+        (json!({"states": "dead"}), vec!["states"]),
+        (json!({"state": "dead"}), vec!["state"]),
+        (json!([]), vec![]),
+    ] {
+        let mut told = world.post(&format!("{url}/replay"), wish.to_string()).await.problem(400);
+        told.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(told, fields, "{wish}");
+    }
+    for body in ["", " ", "{}", r#"{"since":null,"until":null,"states":null}"#] {
+        world.post(&format!("{url}/replay"), body).await.expect(StatusCode::ACCEPTED);
+    }
+}
+
+#[tokio::test]
+async fn an_ended_replay_is_kept_as_long_as_deliveries_are() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    let shown = replay(&world, &url, json!({})).await;
+    let path = format!("/v1/replays/{}", shown["id"].as_str().unwrap());
+    for (days, status) in [(6, StatusCode::OK), (2, StatusCode::NOT_FOUND)] {
+        world.clock.advance(Duration::from_secs(days * 86_400));
+        world.store.purge(holdfast_core::ports::Clock::now(&*world.clock));
+        world.get(&path).await.expect(status);
+    }
+}
+
+#[tokio::test]
+async fn an_enable_replays_what_expired_since_the_url_was_held_back() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    let steer = async |action: &str, body: &'static str| {
+        world.post(&format!("{url}/{action}"), body).await.expect(StatusCode::OK)
+    };
+    let never = steer("enable", r#"{"replay_expired":true}"#).await;
+    assert_eq!(never["replay"], Value::Null, "it was never held back");
+    let expire = async |id: &str| {
+        post(&world, id).await;
+        world.clock.advance(MINUTE * 53 * 60);
+    };
+    steer("freeze", "").await;
+    expire("long_ago").await;
+    world.sweep().await;
+    assert_eq!(steer("enable", "").await["replay"], Value::Null);
+    world.clock.advance(MINUTE);
+    steer("disable", "").await;
+    steer("freeze", "").await;
+    expire("found_dead").await;
+    world.sweep().await;
+    expire("unnoticed").await;
+    post(&world, "parked").await;
+    let enabled = steer("enable", r#"{"replay_expired":true}"#).await;
+    assert_eq!((&enabled["released"], &enabled["expired"]), (&json!(1), &json!(1)));
+    assert_eq!(counts(&follow(&world, &enabled["replay"]).await)[..2], [2, 2]);
+    world.work().await;
+    for (event, state) in [
+        ("long_ago", "dead"),
+        ("found_dead", "delivered"),
+        ("unnoticed", "delivered"),
+        ("parked", "delivered"),
+    ] {
+        assert_eq!(delivery_of(&world, event).await["state"], state, "{event}");
+    }
+}

@@ -1,0 +1,101 @@
+//! A URL's own story: who changed its state, when and why, and what is counted after that.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::world::World;
+
+async fn post(world: &World, events: usize) {
+    let events: Vec<Value> = (0..events).map(|n| json!({"type": "a", "data": n})).collect();
+    for some in events.chunks(100) {
+        world.post("/v1/events", json!(some).to_string()).await.expect(StatusCode::ACCEPTED);
+        world.work().await;
+    }
+}
+
+async fn url_of(world: &World) -> String {
+    format!("/v1/urls/{}", world.subscribe("a").await["url_id"].as_str().unwrap())
+}
+
+fn counters(url: &Value) -> [u64; 3] {
+    ["streak", "window_attempts", "window_failures"].map(|name| url[name].as_u64().unwrap())
+}
+
+#[tokio::test]
+async fn a_re_enabled_url_starts_with_clean_counters() {
+    let world = World::new();
+    let url = url_of(&world).await;
+    world.receiver.status.store(500, Ordering::Relaxed);
+    post(&world, 120).await;
+    let disabled = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!(disabled["state"], "disabled");
+    assert!(disabled["parked"].as_u64().unwrap() > 0, "{disabled}");
+    let enabled = world.post(&format!("{url}/enable"), r#"{"reason":"mended"}"#).await.expect(StatusCode::OK);
+    assert_eq!((&enabled["state"], counters(&enabled)), (&json!("enabled"), [0, 0, 0]));
+    // The first step of the release fails too, and one failure is not what disables a URL.
+    world.work().await;
+    let failed = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!((&failed["state"], counters(&failed)), (&json!("enabled"), [1, 1, 1]));
+    world.receiver.status.store(200, Ordering::Relaxed);
+    for _ in 0..10 {
+        world.clock.advance(Duration::from_secs(5));
+        world.work().await;
+    }
+    let mended = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!(
+        (&mended["state"], &mended["streak"], &mended["parked"]),
+        (&json!("enabled"), &json!(0), &json!(0))
+    );
+
+    let history = mended["history"].as_array().unwrap();
+    let [by_hand, by_itself] = &history[..] else { panic!("{history:?}") };
+    let at = "2026-01-01T00:00:00.000Z";
+    assert_eq!(
+        *by_hand,
+        json!({"at": at, "from": "disabled", "to": "enabled", "by": "api", "why": "mended"})
+    );
+    let why = &by_itself["why"];
+    assert!(why.as_str().unwrap().ends_with("attempts failed"), "{why}");
+    let told = json!({
+        "at": by_itself["at"], "from": "enabled", "to": "disabled", "by": "holdfast", "why": why,
+    });
+    assert_eq!(*by_itself, told);
+}
+
+#[tokio::test]
+async fn a_probe_that_succeeds_is_in_the_history() {
+    let world = World::new();
+    let url = url_of(&world).await;
+    world.post(&format!("{url}/disable"), r#"{"reason":"moving"}"#).await.expect(StatusCode::OK);
+    post(&world, 1).await;
+    world.clock.advance(Duration::from_secs(600));
+    world.sweep().await;
+    world.work().await;
+    let shown = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!((&shown["state"], counters(&shown)), (&json!("enabled"), [0, 0, 0]));
+    let change = &shown["history"][0];
+    let told = json!({
+        "at": change["at"], "from": "disabled", "to": "enabled", "by": "holdfast", "why": "a probe succeeded",
+    });
+    assert_eq!(*change, told);
+    assert!(change["at"].as_str().unwrap().starts_with("2026-01-01T00:10:00"), "{change}");
+}
+
+#[tokio::test]
+async fn parked_deliveries_are_counted_up_to_a_thousand() {
+    let world = World::new();
+    let url = url_of(&world).await;
+    world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    post(&world, 1_000).await;
+    let shown = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!((&shown["parked"], &shown["parked_more"]), (&json!(1_000), &json!(false)));
+    post(&world, 1).await;
+    let shown = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!((&shown["parked"], &shown["parked_more"]), (&json!(1_000), &json!(true)));
+    let enabled = world.post(&format!("{url}/enable"), "").await.expect(StatusCode::OK);
+    let counts = ["released", "expired", "more"].map(|name| enabled[name].clone());
+    assert_eq!(counts, [json!(1_000), json!(0), json!(true)]);
+}
