@@ -183,6 +183,22 @@ class Parameters(unittest.TestCase):
                 (PARAMETERS[name]["MinValue"], PARAMETERS[name]["MaxValue"]), (least, most), name
             )
 
+    def test_attempts_go_to_public_targets_unless_others_are_named(self):
+        self.assertEqual((DEFAULTS["HttpTargets"], DEFAULTS["AllowedTargets"]), ("refuse", ""))
+        for name, good, bad in [
+            (
+                "AllowedTargets",
+                ["", "10.0.0.0/8", "127.0.0.0/8,::1/128", "fd00::/8,192.0.2.7"],
+                ["any", "10.0.0.0/8,", "10.0.0.0/8 ,fd00::/8", "example.com", "10.0.0.0/"],
+            ),
+            ("TargetPorts", ["", "any", "443", "443,8000-8999"], ["443,", "all", "-1", "443;80", "8000-"]),
+        ]:
+            pattern = re.compile(PARAMETERS[name]["AllowedPattern"])
+            for text in good:
+                self.assertTrue(pattern.search(text), (name, text))
+            for text in bad:
+                self.assertFalse(pattern.search(text), (name, text))
+
     def test_the_schedule_runs_at_its_own_pace(self):
         self.assertEqual(DEFAULTS["TimeScale"], "1")
 
@@ -326,6 +342,8 @@ class Functions(unittest.TestCase):
         "HOLDFAST_KEEP_DAYS": "14",
         "HOLDFAST_DELIVERY_LOG": "all",
         "HOLDFAST_HTTP_TARGETS": "refuse",
+        "HOLDFAST_ALLOWED_TARGETS": "",
+        "HOLDFAST_TARGET_PORTS": "",
         "HOLDFAST_TIME_SCALE": "1",
         "HOLDFAST_LOG_LEVEL": "info",
     }

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use holdfast_api::{App, BuiltIn, HashedKey, Keys};
 use holdfast_aws::config::Faults;
 use holdfast_aws::{gateway, operator_key, start};
-use holdfast_egress::{EgressConfig, HttpSender};
 
 const NAME: &str = "holdfast-admin";
 
@@ -20,10 +19,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Faults> {
     let (cloud, key) = start::for_api(NAME).await?;
-    let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
-    let sender = HttpSender::new(egress, cloud.clock())
-        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
-    let engine = Arc::new(cloud.engine(Arc::new(sender)));
+    let engine = Arc::new(cloud.engine(holdfast_egress::sender)?);
     let operator = BuiltIn {
         name: operator_key::NAME,
         key: HashedKey::of(&key),

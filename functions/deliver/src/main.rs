@@ -5,12 +5,10 @@ mod handler;
 mod sqs_event;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use handler::Handler;
 use holdfast_aws::config::{DeliverConfig, Faults, environment};
 use holdfast_aws::start;
-use holdfast_egress::{EgressConfig, HttpSender};
 use lambda_runtime::service_fn;
 
 const NAME: &str = "holdfast-deliver";
@@ -24,11 +22,8 @@ async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
     let time = config.settings.function_timeout;
     let cloud = start::connect(NAME, config, time).await;
-    let egress = EgressConfig { timeout: cloud.config().settings.http_timeout, ..EgressConfig::default() };
-    let sender = HttpSender::new(egress, cloud.clock())
-        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
     let handler = Handler {
-        engine: cloud.engine(Arc::new(sender)),
+        engine: cloud.engine(holdfast_egress::sender)?,
         leftovers: cloud.queue(),
         trigger,
         stack: cloud.config().stack.clone(),

@@ -12,6 +12,7 @@ mod events;
 mod fields;
 mod keys;
 mod new_subscription;
+mod openapi;
 mod params;
 mod path;
 mod ping;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use holdfast_core::usecases::Engine;
 
 pub use auth::{BuiltIn, HashedKey, Keys};
+pub use openapi::DOCUMENT;
 pub use problem::{Fault, Problem};
 pub use routes::{ROUTES, router};
 

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, answer, deliveries, events, keys, ping, replays, subscriptions, urls};
+use crate::{App, Problem, answer, deliveries, events, keys, openapi, ping, replays, subscriptions, urls};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -22,6 +22,7 @@ macro_rules! routes {
 
 routes! {
     get "/healthz" healthz;
+    get "/openapi.json" openapi::document;
     post "/v1/events" events::accept;
     get "/v1/events/{id}" events::view;
     post "/v1/subscriptions" subscriptions::create;

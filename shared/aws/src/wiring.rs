@@ -1,14 +1,16 @@
 //! Puts the ports on AWS together, as the configuration says.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
 use holdfast_core::ports::{Clock, Entropy, Sender};
+use holdfast_core::rules::guard::WayOut;
 use holdfast_core::usecases::{Engine, Ports, Settings};
 
 use crate::clock::MachineClock;
-use crate::config::Config;
+use crate::config::{Config, Faults};
 use crate::connect::{self, Timeouts};
 use crate::entropy::OsEntropy;
 use crate::queue::{QueueUrls, SqsQueue};
@@ -64,9 +66,13 @@ impl Cloud {
         Arc::clone(&self.queue)
     }
 
-    /// Whoever calls this brings the way out to the internet.
-    #[must_use]
-    pub fn engine(&self, sender: Arc<dyn Sender>) -> Engine {
+    /// Whoever calls this brings what makes the way out to the internet, from how long an attempt may take and where it may go.
+    pub fn engine<E: Error>(
+        &self,
+        way_out: impl FnOnce(Duration, WayOut, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
+    ) -> Result<Engine, Faults> {
+        let sender = way_out(self.config.settings.http_timeout, self.config.way_out.clone(), self.clock())
+            .map_err(|error| Faults::of("attempts cannot be made", &error))?;
         // Whoever leases something holds it no longer than an invocation can last here.
         let settings = Settings { function_timeout: self.time, ..self.config.settings.clone() };
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
@@ -79,7 +85,7 @@ impl Cloud {
             clock: self.clock(),
             entropy: Arc::clone(&self.entropy),
         };
-        Engine::new(ports, settings)
+        Ok(Engine::new(ports, settings))
     }
 }
 

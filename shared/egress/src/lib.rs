@@ -28,4 +28,4 @@ pub use answer::{MOST_KEPT, MOST_READ};
 pub use client::BuildError;
 pub use config::EgressConfig;
 pub use lookup::{Lookup, SystemLookup};
-pub use sender::HttpSender;
+pub use sender::{HttpSender, sender};

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, Refused, Sender};
-use holdfast_core::rules::guard::Guard;
+use holdfast_core::rules::guard::{Guard, WayOut};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Request, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -29,6 +29,16 @@ pub struct HttpSender {
     timeout: Duration,
     /// A `retry-after` that is a date can be turned into a wait only by who knows the time.
     clock: Arc<dyn Clock>,
+}
+
+/// As an operator configures it, with the default for everything else.
+pub fn sender(
+    timeout: Duration,
+    WayOut { guard, proxy }: WayOut,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Sender>, BuildError> {
+    let config = EgressConfig { timeout, guard, proxy, ..EgressConfig::default() };
+    Ok(Arc::new(HttpSender::new(config, clock)?))
 }
 
 impl HttpSender {

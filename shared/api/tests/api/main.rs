@@ -5,8 +5,11 @@
 mod asking;
 mod bad_input;
 mod byte_for_byte;
+mod contract;
 mod deliveries;
+mod document;
 mod events;
+mod hostile_urls;
 mod ids_twice;
 mod key_cache;
 mod keys;
@@ -24,4 +27,5 @@ mod subscriptions;
 mod tenants;
 mod url_history;
 mod urls;
+mod walk;
 mod world;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,11 +10,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::messages::Message;
 use holdfast_core::ports::{
-    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, SendError,
-    Sender, Store,
+    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, Refused,
+    SendError, Sender, Store,
 };
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
@@ -23,6 +24,8 @@ use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
+
+use crate::contract::{self, Asked};
 
 pub(crate) const KEY: &str = "hf_test";
 /// Real times do not matter, but they must not be zero: 2026-01-01.
@@ -44,6 +47,8 @@ pub(crate) struct Receiver {
     pub(crate) status_at: Mutex<HashMap<String, u16>>,
     pub(crate) bodies: Mutex<Vec<Bytes>>,
     pub(crate) requests: Mutex<Vec<AttemptRequest>>,
+    /// Checks URLs in its place; without one, all are fine.
+    pub(crate) guard: OnceLock<Arc<dyn Sender>>,
 }
 
 impl Receiver {
@@ -67,6 +72,13 @@ impl Sender for Receiver {
         self.requests.lock().unwrap().push(request);
         let answer = Received::Status { status, excerpt: "as told".to_owned(), retry_after: None };
         AttemptResult { answer, took: Duration::from_millis(3) }
+    }
+
+    async fn check(&self, url: &str) -> Result<(), Refused> {
+        match self.guard.get() {
+            Some(guard) => guard.check(url).await,
+            None => Ok(()),
+        }
     }
 }
 
@@ -171,6 +183,8 @@ impl World {
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Told {
+        let (request, heard) = listened_to(request);
+        let (method, uri) = (request.method().to_string(), request.uri().clone());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let told = Told {
@@ -179,6 +193,9 @@ impl World {
             body: body.collect().await.unwrap().to_bytes(),
         };
         assert_eq!(told.header("cache-control"), "no-store");
+        let body = Bytes::from(std::mem::take(&mut *heard.lock().unwrap()));
+        let (path, query) = (uri.path().to_owned(), uri.query().unwrap_or_default().to_owned());
+        contract::check(&Asked { method, path, query, body }, &told);
         told
     }
 
@@ -259,6 +276,18 @@ impl World {
     }
 }
 
+/// Keeps what the router reads of the body: some bodies never end.
+fn listened_to(request: Request<Body>) -> (Request<Body>, Arc<Mutex<Vec<u8>>>) {
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let heard_too = Arc::clone(&heard);
+    let listened = |body: Body| {
+        Body::from_stream(body.into_data_stream().inspect_ok(move |piece| {
+            heard_too.lock().unwrap().extend_from_slice(piece);
+        }))
+    };
+    (request.map(listened), heard)
+}
+
 /// An answer of the API.
 #[derive(Debug)]
 pub(crate) struct Told {
@@ -276,6 +305,11 @@ impl Told {
     pub(crate) fn expect(&self, status: StatusCode) -> Value {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         serde_json::from_slice(&self.body).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self, status: u16) -> Value {
+        self.expect(StatusCode::from_u16(status).unwrap())
     }
 
     /// Checks that this is a whole problem, and answers the fields that it names.

@@ -6,10 +6,12 @@ mod loopback;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod way_out;
 
 use std::time::Duration;
 
 use holdfast_core::ports::QueueName;
+use holdfast_core::rules::guard::WayOut;
 use holdfast_core::usecases::{DeliveryLog, Settings};
 
 pub use faults::Faults;
@@ -28,7 +30,7 @@ const LONGEST_KEEP_DAYS: u64 = 3_650;
 /// While one function works on a batch, its messages must not be handed to another one. Six is what AWS recommends.
 const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 
-/// What every function is told. There is no secret in it.
+/// What every function is told. There is no secret in it but the proxy's password, which is never shown.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub table: String,
@@ -36,6 +38,8 @@ pub struct Config {
     pub retry_queue_url: String,
     pub dead_letter_queue_url: String,
     pub settings: Settings,
+    /// Where attempts may go, and how.
+    pub way_out: WayOut,
     /// For how long both queues hide a received message.
     pub visibility: Duration,
     /// How many seconds of the schedule pass in one real second.
@@ -106,6 +110,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
     let dead_letter_queue_url = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
     let stack = reader.text("HOLDFAST_STACK");
     let settings = settings(reader);
+    let way_out = way_out::way_out(reader, settings.as_ref().is_some_and(|settings| settings.http_allowed));
     let visibility = visibility(reader, settings.as_ref());
     let time_scale = time_scale(reader);
     let levels = [
@@ -121,6 +126,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
         retry_queue_url: retry_queue_url?,
         dead_letter_queue_url: dead_letter_queue_url?,
         settings: settings?,
+        way_out: way_out?,
         visibility: visibility?,
         time_scale: time_scale?,
         stack: stack?,
@@ -210,6 +216,9 @@ impl Config {
             keep_days = settings.keep.as_secs() / DAY_S,
             delivery_log = ?settings.delivery_log,
             http_allowed = settings.http_allowed,
+            allowed_targets = ?self.way_out.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            target_ports = %self.way_out.guard.ports,
+            proxy = self.way_out.proxy.as_ref().map(ToString::to_string),
             time_scale = self.time_scale,
             "starting"
         );

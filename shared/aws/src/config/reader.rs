@@ -1,3 +1,4 @@
+use std::fmt::Display;
 use std::ops::RangeInclusive;
 
 use super::Faults;
@@ -59,6 +60,11 @@ impl<'a> Reader<'a> {
             return None;
         }
         Some(text)
+    }
+
+    /// What was read of a list, or a fault for each part of it that cannot be read.
+    pub(super) fn list<T, E: Display>(&mut self, name: &str, read: Result<T, Vec<E>>) -> Option<T> {
+        read.map_err(|bad| bad.iter().for_each(|each| self.fault(format!("{name}: {each}")))).ok()
     }
 
     /// What was read, if there is no fault.

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use holdfast_core::ports::QueueName;
+use holdfast_core::rules::guard::WayOut;
 use holdfast_core::usecases::DeliveryLog;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
@@ -47,6 +48,7 @@ fn a_sound_environment_is_taken() {
     assert_eq!(common.settings.keep, Duration::from_secs(14 * 86_400));
     assert_eq!(common.settings.delivery_log, DeliveryLog::All);
     assert!(!common.settings.http_allowed);
+    assert_eq!(common.way_out, WayOut::default(), "strict where nothing is said");
     assert_eq!((common.visibility, common.time_scale), (Duration::from_secs(180), 1));
     assert_eq!(common.log_level, tracing::Level::INFO);
     let api = ApiConfig::read(with(&[("HOLDFAST_TRIGGER", "")])).unwrap();
@@ -55,7 +57,7 @@ fn a_sound_environment_is_taken() {
 
 #[test]
 fn each_fault_is_one_sentence_that_names_its_variable() {
-    let table: [(&[(&str, &str)], &str); 25] = [
+    let table: [(&[(&str, &str)], &str); 31] = [
         (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
         (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
         (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
@@ -79,6 +81,12 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         (&[("HOLDFAST_KEEP_DAYS", "99999999999999999999")], "HOLDFAST_KEEP_DAYS"),
         (&[("HOLDFAST_DELIVERY_LOG", "some")], "one of: all, trouble"),
         (&[("HOLDFAST_HTTP_TARGETS", "true")], "one of: refuse, allow"),
+        (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,x")], "HOLDFAST_ALLOWED_TARGETS: \"x\" is not a network"),
+        (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.1/8")], "has bits set behind its prefix: write 10.0.0.0/8"),
+        (&[("HOLDFAST_ALLOWED_TARGETS", "any")], "HOLDFAST_ALLOWED_TARGETS: \"any\" is not a network"),
+        (&[("HOLDFAST_TARGET_PORTS", "443,0")], "HOLDFAST_TARGET_PORTS: \"0\" is no port"),
+        (&[("HOLDFAST_PROXY", "proxy:3128")], "HOLDFAST_PROXY is no proxy"),
+        (&[("HOLDFAST_PROXY", "socks5://proxy:1080")], "a proxy is written as http://HOST:PORT"),
         (&[("HOLDFAST_TIME_SCALE", "0")], "HOLDFAST_TIME_SCALE is \"0\""),
         (&[("HOLDFAST_TIME_SCALE", "2")], "HOLDFAST_TIME_SCALE is 2, but must be 1"),
         (
@@ -94,6 +102,37 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         assert!(faults[0].contains(expected), "{changes:?}: {faults:?}");
         assert!(!faults[0].contains('\n'), "{faults:?}");
     }
+}
+
+#[test]
+fn the_way_out_is_what_is_allowed_and_nothing_else() {
+    let changes = [
+        ("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,::1/128"),
+        ("HOLDFAST_TARGET_PORTS", "443,8000-8999"),
+        ("HOLDFAST_PROXY", "http://user:pa55word@proxy.internal:3128"),
+        ("HOLDFAST_HTTP_TARGETS", "allow"),
+    ];
+    let common = DeliverConfig::read(with(&changes)).unwrap().common;
+    let WayOut { guard, proxy } = &common.way_out;
+    let allowed: Vec<String> = guard.allow.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (allowed.join(" "), guard.ports.to_string()),
+        ("10.0.0.0/8 ::1/128".into(), "443, 8000-8999".into())
+    );
+    assert!(guard.http_allowed && guard.flag.is_none());
+    assert_eq!(proxy.as_ref().unwrap().url().password(), Some("pa55word"));
+    assert!(!format!("{common:?}").contains("pa55word"));
+
+    let changes = [("HOLDFAST_ALLOWED_TARGETS", "none"), ("HOLDFAST_HTTP_TARGETS", "allow")];
+    let guard = DeliverConfig::read(with(&changes)).unwrap().common.way_out.guard;
+    assert_eq!((guard.allow.len(), guard.ports.to_string()), (0, "80, 443, 1024-65535".to_owned()));
+
+    let faults = deliver_faults(&[
+        ("HOLDFAST_ALLOWED_TARGETS", "a,b"),
+        ("HOLDFAST_TARGET_PORTS", "c,d"),
+        ("HOLDFAST_PROXY", "e"),
+    ]);
+    assert_eq!(faults.len(), 5, "{faults:?}");
 }
 
 #[test]

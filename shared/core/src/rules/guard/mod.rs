@@ -11,6 +11,7 @@ mod ranges;
 mod refusal;
 #[cfg(test)]
 mod tests;
+mod way_out;
 
 // From `core`, which has addresses and no sockets.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -22,6 +23,7 @@ pub use ports::{BadPort, Ports};
 pub use proxy::{BadProxy, ProxyUrl};
 pub use ranges::Rule;
 pub use refusal::Refusal;
+pub use way_out::WayOut;
 
 use crate::rules::address;
 

@@ -1,0 +1,76 @@
+//! `/openapi.json`: the API, described for people and programs. It is kept in parts, one for each kind of thing, and the
+//! tests compare every answer of the handlers with it.
+
+use std::sync::LazyLock;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::Value;
+
+use crate::answer;
+
+const PARTS: &[&str] = &[
+    include_str!("../openapi/info.json"),
+    include_str!("../openapi/problems.json"),
+    include_str!("../openapi/public.json"),
+    include_str!("../openapi/events.json"),
+    include_str!("../openapi/subscriptions.json"),
+    include_str!("../openapi/urls.json"),
+    include_str!("../openapi/deliveries.json"),
+    include_str!("../openapi/replays.json"),
+    include_str!("../openapi/keys.json"),
+];
+
+/// The whole document.
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    let mut document = Value::Null;
+    for part in PARTS {
+        merge(&mut document, serde_json::from_str(part).expect("the parts are JSON, as the tests know"));
+    }
+    document
+});
+
+/// Objects are joined, and everything else stands in one part only.
+fn merge(whole: &mut Value, part: Value) {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => {
+            for (name, value) in part {
+                merge(whole.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (whole, part) => *whole = part,
+    }
+}
+
+pub(crate) async fn document() -> Response {
+    answer::json(StatusCode::OK, &*DOCUMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Where the values are that are no objects.
+    fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    leaves(value, &format!("{at}/{name}"), found);
+                }
+            }
+            _ => found.push(at.to_owned()),
+        }
+    }
+
+    #[test]
+    fn no_part_hides_what_another_says() {
+        let mut found = Vec::new();
+        for part in PARTS {
+            leaves(&serde_json::from_str(part).unwrap(), "", &mut found);
+        }
+        let distinct: BTreeSet<_> = found.iter().collect();
+        assert_eq!(distinct.len(), found.len());
+    }
+}

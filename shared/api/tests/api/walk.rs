@@ -1,0 +1,215 @@
+//! Every call of the document, by everybody who may not make it: nobody sees or touches another tenant's things, and no role
+//! does more than it may.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value, json};
+
+use crate::contract::Place;
+use crate::document::operations;
+use crate::world::{KEY, Told, World};
+
+const ROLES: [&str; 3] = ["ingest", "admin", "operator"];
+
+/// A call with everything that it needs to succeed, if only whoever makes it may.
+struct Call {
+    method: String,
+    path: String,
+    body: String,
+    /// `None`: anybody may.
+    role: Option<&'static str>,
+    names_one_thing: bool,
+}
+
+/// A tenant with one thing of each kind.
+struct Owner {
+    /// The id to put into a path, by the kind of thing.
+    ids: BTreeMap<&'static str, String>,
+    /// What must not be told to anybody else.
+    secrets: Vec<String>,
+}
+
+async fn owner(world: &World) -> Owner {
+    let key = world.key("alpha", "admin").await;
+    let subscription = json!({"url": "https://receiver.example/alpha", "event_types": ["*"]});
+    let told = world.call_as(&key, "POST", "/v1/subscriptions", subscription.to_string()).await;
+    let subscription = told.json(201);
+    world.receiver.status.store(500, Ordering::Relaxed);
+    let event = json!({"id": "of-alpha", "type": "order.created", "data": 1}).to_string();
+    world.call_as(&key, "POST", "/v1/events", event).await.json(202);
+    world.work().await;
+    let deliveries = world.call_as(&key, "GET", "/v1/deliveries", "").await.json(200);
+    let keys = world.get("/v1/keys?tenant=alpha").await.json(200);
+    let ids = BTreeMap::from([
+        ("events", "of-alpha".to_owned()),
+        ("subscriptions", text(&subscription["id"])),
+        ("urls", text(&subscription["url_id"])),
+        ("deliveries", text(&deliveries["items"][0]["id"])),
+        ("keys", text(&keys["items"][0]["id"])),
+    ]);
+    let secrets = ids.values().cloned().chain(["alpha".to_owned(), key]).collect();
+    Owner { ids, secrets }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+impl Owner {
+    fn calls(&self) -> Vec<Call> {
+        operations()
+            .into_iter()
+            .map(|(method, path, _, operation)| self.call(&method, &path, &operation))
+            .collect()
+    }
+
+    fn call(&self, method: &str, path: &str, operation: &Place) -> Call {
+        let names_one_thing = path.contains("{id}");
+        let kind = path.split('/').nth(2).unwrap_or_default();
+        let path = if names_one_thing {
+            let id = self.ids.get(kind).unwrap_or_else(|| panic!("{path}: alpha has none of {kind}"));
+            path.replace("{id}", id)
+        } else {
+            path.to_owned()
+        };
+        let needed = operation.value["security"][0]["key"][0].as_str();
+        let role = needed.map(|needed| *ROLES.iter().find(|role| **role == needed).unwrap());
+        let body =
+            operation.child("requestBody").map_or_else(String::new, |body| example_of(&body).to_string());
+        Call { method: method.to_ascii_uppercase(), path, body, role, names_one_thing }
+    }
+}
+
+fn example_of(body: &Place) -> Value {
+    let content = body.child("content").unwrap().child("application/json").unwrap();
+    let named =
+        content.child("examples").map(|examples| examples.children().remove(0).1.value["value"].clone());
+    named.unwrap_or_else(|| content.value["example"].clone())
+}
+
+impl Call {
+    async fn by(&self, world: &World, key: &str) -> Told {
+        world.call_as(key, &self.method, &self.path, self.body.clone()).await
+    }
+
+    fn what(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+}
+
+/// Everything of alpha's that can be seen by alpha. What cannot be seen would be found wanting here.
+async fn seen(world: &World, owner: &Owner) -> Vec<(String, Value)> {
+    let mut seen = Vec::new();
+    for call in owner.calls().into_iter().filter(|call| call.method == "GET" && call.role.is_some()) {
+        let path = format!("{}?tenant=alpha", call.path);
+        seen.push((call.what(), world.get(&path).await.json(200)));
+    }
+    assert!(seen.len() > 5);
+    seen
+}
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_valid_key() {
+    let world = World::new();
+    let owner = owner(&world).await;
+    let before = seen(&world, &owner).await;
+    for call in owner.calls() {
+        let request = || Request::builder().method(call.method.as_str()).uri(&call.path);
+        let without = world.send(request().body(Body::from(call.body.clone())).unwrap()).await;
+        if call.role.is_none() {
+            without.json(200);
+            continue;
+        }
+        without.problem(401);
+        let key = owner.secrets.last().unwrap();
+        let almost = format!("{}0", &key[..key.len() - 1]);
+        for wrong in ["hf_nonsense", "", "hf_", &almost, &format!("{key}0"), &key.to_uppercase()] {
+            call.by(&world, wrong).await.problem(401);
+        }
+        for header in [format!("Basic {key}"), key.clone(), format!("Bearer{key}")] {
+            let request = request().header("authorization", header).body(Body::from(call.body.clone()));
+            world.send(request.unwrap()).await.problem(401);
+        }
+    }
+    assert_eq!(seen(&world, &owner).await, before);
+}
+
+#[tokio::test]
+async fn no_role_does_more_than_it_may() {
+    let world = World::new();
+    let owner = owner(&world).await;
+    let keys = [world.key("alpha", "ingest").await, world.key("alpha", "admin").await];
+    let before = seen(&world, &owner).await;
+    let mut refused = 0;
+    for call in owner.calls() {
+        let enough = ROLES.iter().position(|role| call.role == Some(role)).unwrap_or(0);
+        for key in &keys[..enough] {
+            call.by(&world, key).await.problem(403);
+            refused += 1;
+        }
+    }
+    assert!(refused > 15, "{refused}");
+    assert_eq!(seen(&world, &owner).await, before);
+}
+
+#[tokio::test]
+async fn another_tenant_finds_nothing_and_changes_nothing() {
+    let world = World::new();
+    let owner = owner(&world).await;
+    let other = world.key("beta", "admin").await;
+    let before = seen(&world, &owner).await;
+    for call in owner.calls().into_iter().filter(|call| matches!(call.role, Some("ingest" | "admin"))) {
+        let told = call.by(&world, &other).await;
+        if call.names_one_thing {
+            told.problem(404);
+        } else {
+            assert!(told.status.is_success(), "{}: {}", call.what(), told.status);
+        }
+        let shown = String::from_utf8(told.body.to_vec()).unwrap();
+        let leaked = owner.secrets.iter().find(|secret| shown.contains(secret.as_str()));
+        assert_eq!(leaked, None, "{}: {shown}", call.what());
+        let named = Call { path: format!("{}?tenant=alpha", call.path), ..call };
+        named.by(&world, &other).await.problem(403);
+    }
+    world.work().await;
+    assert_eq!(seen(&world, &owner).await, before);
+}
+
+/// Otherwise the walks above would prove nothing.
+#[tokio::test]
+async fn whoever_may_finds_all_of_it() {
+    let world = World::new();
+    let owner = owner(&world).await;
+    let mut calls = owner.calls();
+    calls.sort_by_key(|call| call.method == "DELETE");
+    for call in calls.into_iter().filter(|call| call.role.is_some() && call.names_one_thing) {
+        let call = Call { path: format!("{}?tenant=alpha", call.path), ..call };
+        let told = call.by(&world, KEY).await;
+        assert!(told.status.is_success() || told.status == 409, "{}: {}", call.what(), told.status);
+    }
+}
+
+#[tokio::test]
+async fn what_two_tenants_call_the_same_is_kept_apart() {
+    let world = World::new();
+    let owner = owner(&world).await;
+    let other = world.key("beta", "admin").await;
+    let before = seen(&world, &owner).await;
+    let subscription = json!({"url": "https://receiver.example/alpha", "event_types": ["*"]}).to_string();
+    let subscription = world.call_as(&other, "POST", "/v1/subscriptions", subscription).await.json(201);
+    assert_eq!(text(&subscription["url_id"]), owner.ids["urls"]);
+    let event = json!({"id": "of-alpha", "type": "order.created", "data": "another"}).to_string();
+    let accepted = world.call_as(&other, "POST", "/v1/events", event).await.json(202);
+    assert_eq!(accepted, json!({"id": "of-alpha", "deliveries": 1, "duplicate": false}));
+    for action in ["disable", "freeze", "enable", "freeze"] {
+        let path = format!("/v1/urls/{}/{action}", owner.ids["urls"]);
+        world.call_as(&other, "POST", &path, "").await.json(200);
+    }
+    world.work().await;
+    let shown = world.call_as(&other, "GET", "/v1/events/of-alpha", "").await.json(200);
+    assert_eq!(shown["deliveries"][0]["state"], "parked");
+    assert_eq!(seen(&world, &owner).await, before);
+}
