@@ -9,7 +9,7 @@ use holdfast_e2e::waiting::{SOON, until};
 use serde_json::Value;
 
 use super::fences::Block;
-use crate::process::Server;
+use crate::process::{Process, Server};
 
 /// As first-steps.md starts it.
 const SPEED: u32 = 3_600;
@@ -38,7 +38,8 @@ curl() {
 pub(super) struct Shell {
     /// Where a reader would be: the data of the server is in it.
     folder: PathBuf,
-    server: Server,
+    server: Process,
+    base: String,
     /// `export` lines so far.
     exports: String,
     answers: Vec<Value>,
@@ -46,19 +47,16 @@ pub(super) struct Shell {
 
 impl Shell {
     pub(super) fn start(folder: &Path) -> Shell {
-        let server = serve(folder, SPEED);
-        Shell { folder: folder.to_owned(), exports: exports(&server), server, answers: Vec::new() }
+        let Server { process, base, key, .. } = develop(folder, SPEED);
+        let exports = format!("export BASE={base} KEY={key}\n");
+        Shell { folder: folder.to_owned(), server: process, base, exports, answers: Vec::new() }
     }
 
     /// Runs a block, until the answer to its last command is what is shown behind it if that can be waited for.
     pub(super) async fn run(&mut self, block: &Block, shown: Option<&Value>) -> Result<()> {
-        if let Some(speed) = block.text.trim().strip_prefix("cargo run -- --speed ") {
-            let fresh = self.folder.join(format!("at-{speed}"));
-            fs::create_dir_all(&fresh)?;
-            self.server = serve(&fresh, speed.parse()?);
-            self.exports = exports(&self.server);
-            self.folder = fresh;
-            return Ok(());
+        if let Some((_, args)) = block.text.split_once(" -- ").filter(|(run, _)| run.starts_with("cargo run"))
+        {
+            return self.start_again(args.trim());
         }
         let script = self.script(&block.text)?;
         let Some(shown) = shown else { return self.once(&script).map(|_| ()) };
@@ -76,9 +74,33 @@ impl Shell {
         agreed.await.with_context(|| format!("answered {last}, shown is {shown}"))
     }
 
+    /// As the page says, in a folder of its own.
+    fn start_again(&mut self, args: &str) -> Result<()> {
+        self.folder = self.folder.join("again");
+        fs::create_dir_all(&self.folder)?;
+        match args.split(' ').collect::<Vec<_>>()[..] {
+            ["--speed", speed] => {
+                let Server { process, base, key, .. } = develop(&self.folder, speed.parse()?);
+                self.exports = format!("export BASE={base} KEY={key}\n");
+                (self.server, self.base) = (process, base);
+            }
+            ["serve", "--listen", _, "--data", data] => {
+                let data = self.folder.join(data);
+                let data = data.to_str().context("a path that is text")?;
+                self.server = Process::spawn(&["serve", "--listen", "127.0.0.1:0", "--data", data]);
+                let greeting = self.server.line();
+                let base = greeting.split(' ').find(|word| word.starts_with("http://"));
+                self.base = base.context("no address in the greeting")?.to_owned();
+                self.exports.clear();
+            }
+            _ => bail!("a start that no test knows: {args}"),
+        }
+        Ok(())
+    }
+
     /// The block as bash gets it: with the addresses and ids that are right here.
     fn script(&mut self, text: &str) -> Result<String> {
-        let mut text = text.replace(SHOWN_BASE, &self.server.base);
+        let mut text = text.replace(SHOWN_BASE, &self.base);
         for (name, field, prefix) in NAMED {
             if text.contains(name) {
                 let id = self.answers.iter().rev().find_map(|answer| find(answer, field, prefix));
@@ -98,7 +120,7 @@ impl Shell {
         let done = Command::new("bash").arg("-c").arg(script).current_dir(&self.folder).output()?;
         let (said, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         if !done.status.success() {
-            bail!("{wrong}\nit answered: {said}\nthe server says: {}", self.server.process.stderr());
+            bail!("{wrong}\nit answered: {said}\nthe server says: {}", self.server.stderr());
         }
         self.answers.extend(said.lines().filter_map(|line| serde_json::from_str(line).ok()));
         let last = fs::read_to_string(&answer).unwrap_or_default();
@@ -106,12 +128,8 @@ impl Shell {
     }
 }
 
-fn serve(folder: &Path, speed: u32) -> Server {
+fn develop(folder: &Path, speed: u32) -> Server {
     Server::start(&folder.join(".holdfast"), speed, &["--log-level", "warn"])
-}
-
-fn exports(server: &Server) -> String {
-    format!("export BASE={} KEY={}\n", server.base, server.key)
 }
 
 /// The first text of that name that begins so, or an `id` that does.
