@@ -20,7 +20,7 @@ use crate::entropy::OsEntropy;
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
 use crate::settings::{Mode, Settings};
-use crate::{greeting, key, server, sweeper};
+use crate::{activity, greeting, key, server, sweeper};
 
 /// Whoever is still talking to the API when everything else is done gets this long to finish.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
@@ -75,6 +75,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
     let _ = stop_serving.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
+    engine.flush_activity(true).await;
     tokio::task::spawn_blocking(move || embedded.close()).await?;
     Ok(())
 }
@@ -106,7 +107,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     Ok(Engine::new(ports, settings.engine.clone()))
 }
 
-/// Two pumps, the sweep and the purge.
+/// Two pumps, the sweep, the purge and the statistics.
 fn start_work(
     settings: &Settings,
     engine: &Arc<Engine>,
@@ -123,6 +124,7 @@ fn start_work(
     }
     work.spawn(sweeper::sweep(Arc::clone(engine), settings.speed, stop.clone()));
     work.spawn(sweeper::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
+    work.spawn(activity::flush(Arc::clone(engine), stop.clone()));
     work
 }
 

@@ -1,5 +1,6 @@
 //! `holdfast`: the same engine as on AWS, on one machine with an embedded store.
 
+mod activity;
 mod args;
 mod clock;
 #[cfg(feature = "aws")]

@@ -20,6 +20,17 @@ pub struct MemoryStore(Mutex<State>);
 struct State {
     records: BTreeMap<Key, Versioned>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
+    puts: Puts,
+}
+
+/// What becomes of records that are put without a condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Puts {
+    #[default]
+    Written,
+    Refused,
+    /// There is never an answer.
+    Stuck,
 }
 
 impl State {
@@ -50,6 +61,10 @@ impl MemoryStore {
         let mut state = self.lock();
         state.records.retain(|_, found| found.record.index_entries().remove_at.is_none_or(|at| at > now));
         state.bodies.retain(|_, (_, remove_at)| *remove_at > now);
+    }
+
+    pub fn let_puts_be(&self, puts: Puts) {
+        self.lock().puts = puts;
     }
 
     /// Every record, in the order of the keys.
@@ -146,6 +161,12 @@ impl Store for MemoryStore {
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
+        let puts = self.lock().puts;
+        match puts {
+            Puts::Written => {}
+            Puts::Refused => return Err(StoreError("told to refuse".to_owned())),
+            Puts::Stuck => std::future::pending().await,
+        }
         let mut state = self.lock();
         for record in records {
             state.put(record);
