@@ -96,7 +96,9 @@ impl Host {
         Ok(Host { key, tenant, ..self.clone() })
     }
 
-    pub(crate) fn client(&self) -> &reqwest::Client {
+    /// For requests to others than the host.
+    #[must_use]
+    pub fn client(&self) -> &reqwest::Client {
         &self.client
     }
 

@@ -23,13 +23,17 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn spawn(args: &[&str]) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .args(args)
+        Process::run(Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args))
+    }
+
+    /// Any program.
+    pub(crate) fn run(command: &mut Command) -> Process {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the binary of this package starts");
+            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
         let (line, stdout) = channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -63,6 +67,11 @@ impl Process {
     /// The next line on standard output.
     pub(crate) fn line(&self) -> String {
         self.stdout.recv_timeout(START).unwrap_or_else(|_| panic!("no greeting; it says: {}", self.stderr()))
+    }
+
+    /// What else is on standard output by now.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.stdout.try_iter().collect()
     }
 
     /// How the process ended, if it does so in time.
