@@ -40,7 +40,7 @@ enum Command {
 
 /// What the command line asks for.
 pub(crate) enum Asked {
-    Run(Settings),
+    Run(Box<Settings>),
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersArgs),
 }
@@ -156,7 +156,7 @@ impl Cli {
             None => self.dev.settings(&mut faults),
         };
         faults.extend(settings.faults());
-        if faults.is_empty() { Ok(Asked::Run(settings)) } else { Err(faults) }
+        if faults.is_empty() { Ok(Asked::Run(Box::new(settings))) } else { Err(faults) }
     }
 }
 

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let result = match args::Cli::parse().asked() {
         Ok(Asked::Run(settings)) => {
             logging::start(settings.log_format, settings.log_level);
-            run(host::run(settings))
+            run(host::run(*settings))
         }
         #[cfg(feature = "aws")]
         Ok(Asked::DeadLetters(args)) => run(dead_letters::run(args)),
