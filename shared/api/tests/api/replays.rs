@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use holdfast_core::ports::Store;
-use holdfast_core::records::Record;
 use holdfast_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -137,15 +136,8 @@ async fn what_cannot_be_replayed_is_skipped_and_counted() {
 }
 
 async fn deactivate(world: &World, subscription: &Value) {
-    for record in world.store.all() {
-        match record {
-            Record::Subscription(mut found) if found.id.as_str() == subscription["id"] => {
-                found.active = false;
-                world.store.put_each(vec![Record::Subscription(found)]).await.unwrap();
-            }
-            _ => {}
-        }
-    }
+    let path = format!("/v1/subscriptions/{}", subscription["id"].as_str().unwrap());
+    world.call("PATCH", &path, r#"{"active":false}"#).await.expect(StatusCode::OK);
 }
 
 #[tokio::test]

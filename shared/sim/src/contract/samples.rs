@@ -7,9 +7,9 @@ use holdfast_core::ids::{DeliveryKey, EventKey, JobId, KeyId, SubscriptionId, Te
 use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, EventRecord, Glimpse, GlimpseRecord, IdPhase,
-    KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord, Secret,
-    Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
+    Attempt, AttemptOutcome, BulkReplay, DeliveryRecord, DeliveryState, EventRecord, Glimpse, GlimpseRecord,
+    IdPhase, Job, JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, Now, ParkedPointer,
+    Release, ReplayOf, ReplayRecord, Secret, Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
 };
 use holdfast_core::rules::access::Role;
 use holdfast_core::rules::activity::Counts;
@@ -210,15 +210,33 @@ pub(super) fn subscription_record() -> Subscription {
     }
 }
 
-pub(super) fn replay() -> ReplayRecord {
-    let of = UrlReplay {
+fn url_replay() -> UrlReplay {
+    UrlReplay {
         url_id: url_id(1),
         since: None,
         until: Some(at(1)),
         states: vec![DeliveryState::Dead],
         expired_since: None,
+    }
+}
+
+pub(super) fn replay() -> ReplayRecord {
+    ReplayRecord::new(&tenant(), JobId::new([2; 16]), ReplayOf::Url(url_replay()), at(2))
+}
+
+/// A bulk replay in the middle of its work.
+pub(super) fn replay_job() -> JobRecord {
+    let work = BulkReplay {
+        wanted: url_replay(),
+        shown: replay(),
+        place: Some("a place".into()),
+        matched: u64::MAX,
+        pace: Release::begin(0, Now { schedule: at(2), real: at(2) }, 7),
+        generation: 1,
+        left: 256,
     };
-    ReplayRecord::new(&tenant(), JobId::new([2; 16]), ReplayOf::Url(of), at(2))
+    let job = Job::Replay(Box::new(work));
+    JobRecord { v: VERSION, tenant: tenant(), id: replay().id, job, look_at: at(3), looks: 0 }
 }
 
 pub(super) fn operator_key() -> KeyRecord {

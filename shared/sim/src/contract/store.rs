@@ -8,7 +8,7 @@ use holdfast_core::rules::health::Manual;
 use super::Harness;
 use super::samples::{
     at, attempt, delivery, event, glimpses, logged, minute, operator_key, outcome, parked, replay,
-    subscription, subscription_record, tenant, tenant_version, url, url_id,
+    replay_job, subscription, subscription_record, tenant, tenant_version, url, url_id,
 };
 
 const NOW: Now =
@@ -87,6 +87,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::Minute(minute(1, "engine")),
         Record::Glimpses(glimpses()),
         Record::Replay(replay()),
+        Record::Job(replay_job()),
         Record::Key(operator_key()),
         Record::OperatorGuard(OperatorGuard { changes: u64::MAX }),
         Record::Tenant(TenantRecord { v: VERSION, tenant: tenant(), created_at_real: at(1) }),
