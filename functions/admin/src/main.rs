@@ -27,6 +27,6 @@ async fn run() -> Result<(), Faults> {
         description: operator_key::DESCRIPTION,
         change: operator_key::CHANGE,
     };
-    let app = App { engine, keys: Keys::new(vec![operator]) };
-    gateway::serve(holdfast_api::router(Arc::new(app))).await
+    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![operator]) };
+    gateway::serve(holdfast_api::router(Arc::new(app)), &engine).await
 }

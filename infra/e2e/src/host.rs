@@ -96,7 +96,9 @@ impl Host {
         Ok(Host { key, tenant, ..self.clone() })
     }
 
-    pub(crate) fn client(&self) -> &reqwest::Client {
+    /// For requests to others than the host.
+    #[must_use]
+    pub fn client(&self) -> &reqwest::Client {
         &self.client
     }
 
@@ -106,6 +108,10 @@ impl Host {
 
     pub async fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Result<Answer> {
         self.send(Method::POST, path, Some(&self.key), body.into()).await
+    }
+
+    pub async fn patch(&self, path: &str, body: impl Into<Vec<u8>>) -> Result<Answer> {
+        self.send(Method::PATCH, path, Some(&self.key), body.into()).await
     }
 
     pub async fn delete(&self, path: &str) -> Result<Answer> {

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use holdfast_core::rules::guard::WayOut;
 use holdfast_core::usecases::{DeliveryLog, Settings as EngineSettings};
+
+use crate::settings::{Mode, Settings};
+use crate::targets::TargetArgs;
 
 /// Webhooks that hold fast.
 #[derive(Parser)]
@@ -21,6 +25,8 @@ pub(crate) struct Cli {
 enum Command {
     /// Run everything on this machine for development: http and loopback targets are allowed, receivers are built in.
     Dev(DevArgs),
+    /// Run everything on this machine for others: https and public targets only, unless allowed by a flag.
+    Serve(ServeArgs),
     /// Look into the dead-letter queue on AWS, and send messages back to where they came from.
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersArgs),
@@ -34,7 +40,7 @@ enum Command {
 
 /// What the command line asks for.
 pub(crate) enum Asked {
-    Dev(Settings),
+    Run(Box<Settings>),
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersArgs),
 }
@@ -50,6 +56,36 @@ struct DevArgs {
     /// Run the schedule's clock this many times faster: 3600 turns 48 hours into 48 seconds.
     #[arg(long, value_name = "N", default_value_t = 1)]
     speed: u32,
+    #[command(flatten)]
+    targets: TargetArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+#[derive(Args)]
+struct ServeArgs {
+    /// Where the API listens, over plain HTTP: put what speaks TLS before it.
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: SocketAddr,
+    /// Where everything is kept, the operator's key too.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Whether http:// URLs may be subscribed. https:// always may.
+    #[arg(long, value_enum, default_value_t = HttpTargets::Refuse)]
+    http_targets: HttpTargets,
+    /// The ports that may be delivered to: any, or a list such as 443,8000-8999 [default: 443, 1024-65535, and 80 if http://
+    /// is allowed]
+    #[arg(long, value_name = "PORTS")]
+    ports: Option<String>,
+    #[command(flatten)]
+    targets: TargetArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+/// What is the same for both ways to run it.
+#[derive(Args)]
+struct CommonArgs {
     /// How long an attempt may take, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     http_timeout_ms: u64,
@@ -77,6 +113,12 @@ struct DevArgs {
     log_level: LogLevel,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum HttpTargets {
+    Refuse,
+    Allow,
+}
+
 #[derive(Clone, Copy, ValueEnum)]
 enum LogChoice {
     All,
@@ -97,26 +139,12 @@ pub(crate) enum LogLevel {
     Debug,
 }
 
-/// Checked.
-pub(crate) struct Settings {
-    pub(crate) listen: SocketAddr,
-    pub(crate) data: PathBuf,
-    pub(crate) speed: u32,
-    pub(crate) engine: EngineSettings,
-    pub(crate) first_concurrency: usize,
-    pub(crate) retry_concurrency: usize,
-    pub(crate) url_concurrency: usize,
-    pub(crate) log_format: LogFormat,
-    pub(crate) log_level: LogLevel,
-}
-
-/// Beyond this, one real millisecond is more than a quarter of an hour.
-const FASTEST: u32 = 1_000_000;
-
 impl Cli {
     pub(crate) fn asked(self) -> Result<Asked, Vec<String>> {
-        let args = match self.command {
-            Some(Command::Dev(args)) => args,
+        let mut faults = Vec::new();
+        let settings = match self.command {
+            Some(Command::Dev(args)) => args.settings(&mut faults),
+            Some(Command::Serve(args)) => args.settings(&mut faults),
             #[cfg(feature = "aws")]
             Some(Command::DeadLetters(args)) => return Ok(Asked::DeadLetters(args)),
             #[cfg(not(feature = "aws"))]
@@ -125,16 +153,31 @@ impl Cli {
                     "this holdfast was built without AWS: build it with `--features aws`".to_owned(),
                 ]);
             }
-            None => self.dev,
+            None => self.dev.settings(&mut faults),
         };
-        let settings = args.settings();
-        let faults = settings.faults();
-        if faults.is_empty() { Ok(Asked::Dev(settings)) } else { Err(faults) }
+        faults.extend(settings.faults());
+        if faults.is_empty() { Ok(Asked::Run(Box::new(settings))) } else { Err(faults) }
     }
 }
 
 impl DevArgs {
-    fn settings(self) -> Settings {
+    fn settings(self, faults: &mut Vec<String>) -> Settings {
+        let way_out = self.targets.for_development(faults);
+        let DevArgs { listen, data, speed, .. } = self;
+        Settings { speed, ..self.common.settings(Mode::Development, listen, data, way_out) }
+    }
+}
+
+impl ServeArgs {
+    fn settings(self, faults: &mut Vec<String>) -> Settings {
+        let http_allowed = self.http_targets == HttpTargets::Allow;
+        let way_out = self.targets.strict(http_allowed, self.ports.as_deref(), faults);
+        self.common.settings(Mode::Strict, self.listen, self.data, way_out)
+    }
+}
+
+impl CommonArgs {
+    fn settings(self, mode: Mode, listen: SocketAddr, data: PathBuf, way_out: WayOut) -> Settings {
         let engine = EngineSettings {
             http_timeout: Duration::from_millis(self.http_timeout_ms),
             function_timeout: Duration::from_millis(self.function_timeout_ms),
@@ -143,69 +186,21 @@ impl DevArgs {
                 LogChoice::All => DeliveryLog::All,
                 LogChoice::Trouble => DeliveryLog::Trouble,
             },
-            http_allowed: true,
+            http_allowed: way_out.guard.http_allowed,
             ..EngineSettings::default()
         };
         Settings {
-            listen: self.listen,
-            data: self.data,
-            speed: self.speed,
+            mode,
+            listen,
+            data,
+            speed: 1,
             engine,
+            way_out,
             first_concurrency: self.first_concurrency,
             retry_concurrency: self.retry_concurrency,
             url_concurrency: self.url_concurrency,
             log_format: self.log_format,
             log_level: self.log_level,
         }
-    }
-}
-
-impl Settings {
-    fn faults(&self) -> Vec<String> {
-        let mut faults = self.engine.faults();
-        if !self.listen.ip().is_loopback() {
-            // Whoever reaches a development server can make it post to anything on this machine.
-            faults.push(format!(
-                "--listen {}: development mode listens on a loopback address only",
-                self.listen
-            ));
-        }
-        if !(1..=FASTEST).contains(&self.speed) {
-            faults.push(format!("--speed must be from 1 to {FASTEST}"));
-        }
-        let concurrencies = [
-            ("--first-concurrency", self.first_concurrency),
-            ("--retry-concurrency", self.retry_concurrency),
-            ("--url-concurrency", self.url_concurrency),
-        ];
-        for (name, value) in concurrencies {
-            if !(1..=100_000).contains(&value) {
-                faults.push(format!("{name} must be from 1 to 100000"));
-            }
-        }
-        faults
-    }
-
-    /// What is in force, in one line. There is no secret among it.
-    pub(crate) fn log(&self) {
-        tracing::info!(
-            version = env!("CARGO_PKG_VERSION"),
-            listen = %self.listen,
-            data = %self.data.display(),
-            speed = self.speed,
-            http_timeout_ms = self.engine.http_timeout.as_millis() as u64,
-            function_timeout_ms = self.engine.function_timeout.as_millis() as u64,
-            keep_days = self.engine.keep.as_secs() / 86_400,
-            delivery_log = ?self.engine.delivery_log,
-            first_concurrency = self.first_concurrency,
-            retry_concurrency = self.retry_concurrency,
-            url_concurrency = self.url_concurrency,
-            "starting"
-        );
-    }
-
-    /// How long a received message stays invisible: six times as long as handling it may take.
-    pub(crate) fn visibility(&self) -> Duration {
-        self.engine.function_timeout * 6
     }
 }

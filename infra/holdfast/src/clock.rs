@@ -54,6 +54,11 @@ impl ScaledClock {
         }
         Ok(ScaledClock { anchor, latest_ms: AtomicI64::new(schedule.as_millis()) })
     }
+
+    /// Whether it was never scaled, so that its times are those of the world.
+    pub(crate) fn is_real(&self) -> bool {
+        self.anchor.schedule == self.anchor.real && self.anchor.speed == 1
+    }
 }
 
 impl Clock for ScaledClock {

@@ -1,8 +1,18 @@
-//! What a newcomer sees first: where it runs, the key, and three lines to try.
+//! What is seen first: where it runs, the key or where it is, and for a newcomer three lines to try.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
-pub(crate) fn text(address: SocketAddr, key: &str, speed: u32) -> String {
+/// The key is not shown: what a service prints is often kept, and read by many.
+pub(crate) fn strict(address: SocketAddr, key_file: &Path) -> String {
+    format!(
+        "Holdfast {version} is running at http://{address}\nThe operator's key is in {path}, for its owner only",
+        version = env!("CARGO_PKG_VERSION"),
+        path = key_file.display(),
+    )
+}
+
+pub(crate) fn development(address: SocketAddr, key: &str, speed: u32) -> String {
     let base = format!("http://{address}");
     let faster = if speed == 1 { String::new() } else { format!(", the schedule {speed} times faster") };
     format!(

@@ -1,59 +1,108 @@
-//! The development key: made once, kept in the data folder for its owner only, printed at every start.
+//! The key that the host itself has: made once, and kept in the data folder for its owner only.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use data_encoding::BASE32_NOPAD;
 use holdfast_api::{BuiltIn, HashedKey};
 use holdfast_core::ports::Entropy;
 
-const FILE: &str = "key";
+use crate::settings::Mode;
 
-/// It has all roles, and tenant `default` is meant when a call names none.
-pub(crate) fn built_in(key: &str) -> BuiltIn {
-    BuiltIn {
-        name: "development",
-        key: HashedKey::of(key),
-        home: Some("default".into()),
-        description: "The development key, which is printed at every start",
-        change: "It is in the file `key` of the data folder: delete the file and start again to get a new one.",
+/// Which key, and where it is.
+pub(crate) struct KeyFile {
+    mode: Mode,
+    name: &'static str,
+    prefix: &'static str,
+}
+
+/// A key of development was printed, so it is never the key of a server for others, not even in the same folder.
+pub(crate) fn of(mode: Mode) -> KeyFile {
+    match mode {
+        Mode::Development => KeyFile { mode, name: "key", prefix: "hf_dev_" },
+        Mode::Strict => KeyFile { mode, name: "operator-key", prefix: "hf_op_" },
     }
 }
 
-pub(crate) fn load_or_create(folder: &Path, entropy: &dyn Entropy) -> Result<String> {
-    let path = folder.join(FILE);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => {
-            let key = text.trim().to_owned();
-            ensure!(
-                key.starts_with("hf_"),
-                "{} does not hold a key; delete it to get a new one",
-                path.display()
-            );
-            Ok(key)
+/// Not `Debug`: it holds the key.
+pub(crate) struct HostKey {
+    mode: Mode,
+    path: PathBuf,
+    text: String,
+}
+
+impl HostKey {
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn built_in(&self) -> BuiltIn {
+        let key = HashedKey::of(&self.text);
+        match self.mode {
+            // It has all roles, and tenant `default` is meant when a call names none.
+            Mode::Development => BuiltIn {
+                name: "development",
+                key,
+                home: Some("default".into()),
+                description: "The development key, which is printed at every start",
+                change: "It is in the file `key` of the data folder: delete the file and start again to get a new one.",
+            },
+            Mode::Strict => BuiltIn {
+                name: "operator",
+                key,
+                home: None,
+                description: "The operator's key, which was made at the first start",
+                change: "It is in the file `operator-key` of the data folder: delete the file and start again to get a new one.",
+            },
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(&path, entropy),
-        Err(error) => Err(error).with_context(|| format!("{} cannot be read", path.display())),
     }
 }
 
-fn create(path: &Path, entropy: &dyn Entropy) -> Result<String> {
-    let mut random = [0; 20];
-    entropy.fill(&mut random);
-    let key = format!("hf_dev_{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-    // Written beside and moved into place: a start that is interrupted leaves no half key behind.
-    let beside = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-        writeln!(file, "{key}")?;
-        file.sync_all()?;
-        std::fs::rename(&beside, path)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))?;
-    Ok(key)
+impl KeyFile {
+    pub(crate) fn load_or_create(&self, folder: &Path, entropy: &dyn Entropy) -> Result<HostKey> {
+        let path = folder.join(self.name);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let key = text.trim().to_owned();
+                ensure!(
+                    key.starts_with("hf_"),
+                    "{} does not hold a key; delete it to get a new one",
+                    path.display()
+                );
+                key
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.create(&path, entropy)?,
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+        };
+        Ok(HostKey { mode: self.mode, path, text })
+    }
+
+    fn create(&self, path: &Path, entropy: &dyn Entropy) -> Result<String> {
+        let mut random = [0; 20];
+        entropy.fill(&mut random);
+        let key = format!("{}{}", self.prefix, BASE32_NOPAD.encode(&random).to_ascii_lowercase());
+        // Written beside and moved into place: a start that is interrupted leaves no half key behind.
+        let beside = path.with_extension("new");
+        let write = || -> std::io::Result<()> {
+            let mut file = std::fs::OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&beside)?;
+            writeln!(file, "{key}")?;
+            file.sync_all()?;
+            std::fs::rename(&beside, path)
+        };
+        write().with_context(|| format!("{} cannot be written", path.display()))?;
+        Ok(key)
+    }
 }
 
 #[cfg(test)]
@@ -66,16 +115,26 @@ mod tests {
     #[test]
     fn the_key_stays_the_same_and_is_for_its_owner_only() {
         let folder = tempfile::tempdir().unwrap();
-        let key = load_or_create(folder.path(), &OsEntropy).unwrap();
-        assert_eq!(load_or_create(folder.path(), &OsEntropy).unwrap(), key);
-        let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
+        for mode in [Mode::Development, Mode::Strict] {
+            let key = of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
+            assert_eq!(of(mode).load_or_create(folder.path(), &OsEntropy).unwrap().text(), key.text());
+            let permissions = std::fs::metadata(key.path()).unwrap().permissions();
+            assert_eq!(permissions.mode() & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_key_that_was_printed_is_not_the_key_of_a_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |mode| of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
+        assert_ne!(of(Mode::Development).text(), of(Mode::Strict).text());
     }
 
     #[test]
     fn a_damaged_key_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(FILE), "nonsense").unwrap();
-        assert!(load_or_create(folder.path(), &OsEntropy).unwrap_err().to_string().contains("delete it"));
+        std::fs::write(folder.path().join("key"), "nonsense").unwrap();
+        let refused = of(Mode::Development).load_or_create(folder.path(), &OsEntropy).err().unwrap();
+        assert!(refused.to_string().contains("delete it"));
     }
 }

@@ -1,17 +1,21 @@
 //! `holdfast`: the same engine as on AWS, on one machine with an embedded store.
 
+mod activity;
 mod args;
 mod clock;
 #[cfg(feature = "aws")]
 mod dead_letters;
-mod dev;
 mod entropy;
 mod greeting;
+mod host;
 mod key;
 mod logging;
 mod pump;
 mod receivers;
+mod server;
+mod settings;
 mod sweeper;
+mod targets;
 
 use std::process::ExitCode;
 
@@ -24,9 +28,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let result = match args::Cli::parse().asked() {
-        Ok(Asked::Dev(settings)) => {
+        Ok(Asked::Run(settings)) => {
             logging::start(settings.log_format, settings.log_level);
-            run(dev::run(settings))
+            run(host::run(*settings))
         }
         #[cfg(feature = "aws")]
         Ok(Asked::DeadLetters(args)) => run(dead_letters::run(args)),

@@ -4,6 +4,7 @@
 //! Architecture Invariant: no rule lives here. What is sound is decided by `holdfast_core::rules`; this crate only says it
 //! in the words of HTTP.
 
+mod activity;
 mod answer;
 mod auth;
 mod cursor;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::convert::Infallible;
+use std::ops::RangeInclusive;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -12,8 +13,8 @@ use holdfast_core::time::Timestamp;
 use crate::cursor::ListTag;
 use crate::{Fault, Problem};
 
-const DEFAULT_LIMIT: usize = 50;
-const MOST_LIMIT: usize = 100;
+const DEFAULT_LIMIT: u32 = 50;
+const MOST_LIMIT: u32 = 100;
 const MOST_PARAMS: usize = 64;
 
 /// The parameters that are not taken yet, and what is wrong with those that are.
@@ -94,37 +95,42 @@ impl Params {
         time
     }
 
+    /// Takes a number of this range.
+    pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
+        let number = self.left.remove(name)?.parse().ok().filter(|number| range.contains(number));
+        if number.is_none() {
+            self.fault(name, format!("must be a number from {} to {}", range.start(), range.end()));
+        }
+        number
+    }
+
     /// Takes `limit` and `cursor`, after all filters were taken, and refuses the rest.
-    pub(crate) fn finish(mut self, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
-        let limit = self.limit();
+    pub(crate) fn finish(self, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
+        self.finish_by("cursor", list, tenant)
+    }
+
+    /// As `finish`, with another name for the cursor.
+    pub(crate) fn finish_by(mut self, cursor: &str, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
+        let limit = self.number("limit", 1..=MOST_LIMIT).unwrap_or(DEFAULT_LIMIT) as usize;
         let tag = ListTag::new(list, tenant, std::mem::take(&mut self.filters));
-        let after = self.left.remove("cursor").and_then(|cursor| {
-            let after = tag.read(&cursor);
+        let after = self.left.remove(cursor).and_then(|given| {
+            let after = tag.read(&given);
             if after.is_none() {
                 let detail = "is damaged or belongs to another list; \
                               use `next` of the page before, with the same filters";
-                self.fault("cursor", detail);
+                self.fault(cursor, detail);
             }
             after
         });
+        self.end()?;
+        Ok(Part { limit, after, tag })
+    }
+
+    /// Refuses what was not taken.
+    pub(crate) fn end(mut self) -> Result<(), Problem> {
         for name in std::mem::take(&mut self.left).into_keys() {
             self.fault(&name, "is not a parameter that is known here; leave it out");
         }
-        if self.faults.is_empty() {
-            Ok(Part { limit, after, tag })
-        } else {
-            Err(Problem::invalid(self.faults))
-        }
-    }
-
-    fn limit(&mut self) -> usize {
-        let Some(given) = self.left.remove("limit") else { return DEFAULT_LIMIT };
-        match given.parse() {
-            Ok(limit) if (1..=MOST_LIMIT).contains(&limit) => limit,
-            _ => {
-                self.fault("limit", format!("must be a number from 1 to {MOST_LIMIT}"));
-                DEFAULT_LIMIT
-            }
-        }
+        if self.faults.is_empty() { Ok(()) } else { Err(Problem::invalid(self.faults)) }
     }
 }

@@ -7,7 +7,9 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing;
 
-use crate::{App, Problem, answer, deliveries, events, keys, openapi, ping, replays, subscriptions, urls};
+use crate::{
+    App, Problem, activity, answer, deliveries, events, keys, openapi, ping, replays, subscriptions, urls,
+};
 
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
@@ -45,6 +47,8 @@ routes! {
     post "/v1/deliveries/{id}/replay" replays::of_delivery;
     post "/v1/urls/{id}/replay" replays::of_url;
     get "/v1/replays/{id}" replays::view;
+    get "/v1/overview" activity::overview;
+    get "/v1/attempts" activity::attempts;
 }
 
 /// There is no middleware: each answer is made whole in one place, `answer` or `problem`.

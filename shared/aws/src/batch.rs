@@ -11,6 +11,7 @@ use holdfast_core::ports::{Delay, QueueError, QueueName, Receipt, Received};
 use holdfast_core::usecases::{Engine, Verdict};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::activity::flush_activity;
 use crate::deadline::Deadline;
 use crate::queue::{SqsQueue, backoff, read_message};
 
@@ -74,7 +75,10 @@ pub async fn handle(
         return Settled { given_back, dead_letters: 0 };
     };
     let until = Instant::now() + deadline.until_answer_is_due(engine.clock());
-    settle(leftovers, queue, items, verdicts, until).await
+    let settled = settle(leftovers, queue, items, verdicts, until).await;
+    // Last, and only if there is time: no message waits for statistics.
+    let _ = timeout_at(until, flush_activity(engine)).await;
+    settled
 }
 
 fn received(item: &Item) -> Received {

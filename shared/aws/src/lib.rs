@@ -1,6 +1,7 @@
 //! The store on DynamoDB and the queues on SQS, behind the ports, and what the functions need besides: configuration, clock, log
 //! and metrics.
 
+mod activity;
 pub mod batch;
 mod chain;
 mod clock;
@@ -21,6 +22,7 @@ mod store;
 mod sweeping;
 mod wiring;
 
+pub use activity::flush_activity;
 pub use chain::chain;
 pub use clock::MachineClock;
 pub use counting::RequestCounter;

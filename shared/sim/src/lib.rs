@@ -12,4 +12,4 @@ pub use block_on::block_on;
 pub use clock::VirtualClock;
 pub use entropy::SeededEntropy;
 pub use queue::MemoryQueue;
-pub use store::MemoryStore;
+pub use store::{MemoryStore, Puts};

@@ -53,6 +53,7 @@ fn about(letter: &DeadLetter) -> String {
             format!("delivery delivery={} tenant={} url={url_id} epoch={epoch} n={n}", key.id(), key.tenant)
         }
         Ok(Message::Probe { tenant, url_id }) => format!("probe tenant={tenant} url={url_id}"),
+        Ok(Message::Announce { tenant, url_id }) => format!("announce tenant={tenant} url={url_id}"),
         Ok(Message::Release { tenant, url_id, step }) => {
             format!("release tenant={tenant} url={url_id} step={step}")
         }

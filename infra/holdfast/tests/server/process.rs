@@ -23,13 +23,17 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn spawn(args: &[&str]) -> Process {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_holdfast"))
-            .args(args)
+        Process::run(Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args))
+    }
+
+    /// Any program.
+    pub(crate) fn run(command: &mut Command) -> Process {
+        let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("the binary of this package starts");
+            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
         let (line, stdout) = channel();
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || {
@@ -51,6 +55,11 @@ impl Process {
         Process { child, stdout, stderr }
     }
 
+    /// What was said on standard output and not read yet.
+    pub(crate) fn unread(&self) -> String {
+        self.stdout.try_iter().collect()
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
@@ -58,6 +67,11 @@ impl Process {
     /// The next line on standard output.
     pub(crate) fn line(&self) -> String {
         self.stdout.recv_timeout(START).unwrap_or_else(|_| panic!("no greeting; it says: {}", self.stderr()))
+    }
+
+    /// What else is on standard output by now.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.stdout.try_iter().collect()
     }
 
     /// How the process ended, if it does so in time.
@@ -93,6 +107,20 @@ impl Server {
         let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
         let key = second.strip_prefix("Key: ").expect("a key").to_owned();
         Server { process, base, key, speed }
+    }
+
+    /// In strict mode, on a port of its own.
+    pub(crate) fn serve(data: &Path, more: &[&str]) -> Server {
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        args.extend(more);
+        let process = Process::spawn(&args);
+        let (first, second) = (process.line(), process.line());
+        let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
+        let file = data.join("operator-key");
+        assert!(second.contains(file.to_str().unwrap()), "it is not said where the key is: {second}");
+        let key = std::fs::read_to_string(file).unwrap().trim().to_owned();
+        assert!(!first.contains(&key) && !second.contains(&key), "the key is printed");
+        Server { process, base, key, speed: 1 }
     }
 
     /// A client of this server, with the receiver that outlives it.

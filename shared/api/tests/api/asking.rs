@@ -36,6 +36,8 @@ async fn nothing_else_is_answered_without_a_valid_key() {
         ("POST", "/v1/keys"),
         ("GET", "/v1/keys?tenant="),
         ("DELETE", "/v1/keys/x"),
+        ("GET", "/v1/overview"),
+        ("GET", "/v1/attempts"),
     ];
     for (method, path) in calls {
         for key in ["", "Bearer", "Bearer ", "Bearer hf_tesT", "Bearer hf_test2", "Basic hf_test", "hf_test"]
@@ -55,7 +57,7 @@ async fn nothing_else_is_answered_without_a_valid_key() {
 #[tokio::test]
 async fn paths_and_methods_that_do_not_exist_are_problems_too() {
     let world = World::new();
-    for path in ["/", "/v1", "/v1/events/a/b", "/v1/events/", "/v1/overview", "/v1/urls/x/explode"] {
+    for path in ["/", "/v1", "/v1/events/a/b", "/v1/events/", "/v1/overview/x", "/v1/urls/x/explode"] {
         world.get(path).await.problem(404);
     }
     for (method, path, allowed) in [

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets something unexpected should fail at once")]
 
+mod activity;
 mod asking;
 mod bad_input;
 mod byte_for_byte;
@@ -9,8 +10,10 @@ mod contract;
 mod deliveries;
 mod document;
 mod events;
+mod following;
 mod hostile_urls;
 mod ids_twice;
+mod in_state;
 mod key_cache;
 mod keys;
 mod lists;

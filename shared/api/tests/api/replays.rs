@@ -123,7 +123,7 @@ async fn what_cannot_be_replayed_is_skipped_and_counted() {
     let (gone, silent) = (world.subscribe("a").await, world.subscribe("a?").await);
     let kept = json!({"url": gone["url"], "event_types": ["a"]}).to_string();
     let kept = world.post("/v1/subscriptions", kept).await.expect(StatusCode::CREATED);
-    assert_eq!((&kept["url_id"], &silent["url_id"] == &kept["url_id"]), (&gone["url_id"], false));
+    assert_eq!((&kept["url_id"], silent["url_id"] == kept["url_id"]), (&gone["url_id"], false));
     post(&world, "x").await;
     let deleted = format!("/v1/subscriptions/{}", gone["id"].as_str().unwrap());
     world.call("DELETE", &deleted, "").await;

@@ -37,7 +37,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) queue: Arc<FragileQueue>,
     pub(crate) receiver: Arc<Receiver>,
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 /// Answers every attempt with one status, but for the URLs that have one of their own, and keeps what came.
@@ -241,6 +241,14 @@ impl World {
     /// Every ticket that waits comes twice.
     pub(crate) fn duplicate_tickets(&self) {
         self.queue.inner.duplicate_all(QueueName::Retry);
+    }
+
+    /// Takes first-attempt messages out of their queue, for an engine of one's own to handle.
+    pub(crate) async fn receive(&self, most: usize) -> Vec<holdfast_core::ports::Received> {
+        let batch = self.queue.inner.receive(QueueName::First, most).await.unwrap();
+        let receipts = batch.iter().map(|received| received.receipt.clone()).collect();
+        self.queue.inner.delete(QueueName::First, receipts).await.unwrap();
+        batch
     }
 
     /// Handles what the queues hold until they hold nothing for now.

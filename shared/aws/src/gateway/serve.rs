@@ -2,6 +2,7 @@ use std::convert::Infallible;
 use std::error::Error;
 
 use bytes::Bytes;
+use holdfast_core::usecases::Engine;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -10,16 +11,20 @@ use serde_json::value::RawValue;
 use tower::{Service, ServiceExt};
 
 use super::{Reply, reply, request};
-use crate::chain;
 use crate::config::Faults;
+use crate::{chain, flush_activity};
 
-/// Answers events of API Gateway by this service, until the process ends.
-pub async fn serve<S, B>(service: S) -> Result<(), Faults>
+/// Answers events of API Gateway by this service, which works with this engine, until the process ends.
+pub async fn serve<S, B>(service: S, engine: &Engine) -> Result<(), Faults>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes, Error: Error>,
 {
-    let handle = service_fn(|event: LambdaEvent<Box<RawValue>>| answer(service.clone(), event.payload));
+    let handle = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+        let reply = answer(service.clone(), event.payload).await;
+        flush_activity(engine).await;
+        reply
+    });
     lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))
 }
 

@@ -119,6 +119,8 @@ impl World {
         };
         let accepted = self.engine.accept(&self.tenant, (0..events).map(event).collect()).await.unwrap();
         assert!(accepted.iter().all(|one| one.deliveries == 1 && !one.duplicate));
+        // As the functions do at the end of an invocation.
+        self.engine.flush_activity(false).await;
     }
 
     /// Hands over what was sent, in batches of this size. All of it is done.
@@ -133,6 +135,7 @@ impl World {
             });
             let verdicts = self.engine.handle(received.collect(), Timestamp::MAX).await;
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
+            self.engine.flush_activity(false).await;
         }
     }
 

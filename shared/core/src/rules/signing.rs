@@ -46,7 +46,7 @@ fn is_live(secret: &Secret, now_real: Timestamp) -> bool {
     secret.until_real.is_none_or(|until| until > now_real)
 }
 
-/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`.
+/// The value of `webhook-signature`: one `v1` signature for each secret that is live at `now_real`, the newest first.
 #[must_use]
 pub fn sign(secrets: &[Secret], id: &str, now_real: Timestamp, body: &[u8]) -> String {
     let live = secrets.iter().filter(|secret| is_live(secret, now_real));
@@ -84,12 +84,37 @@ mod tests {
         assert_eq!(ours, theirs);
     }
 
+    /// As published with Standard Webhooks: secret, `webhook-id`, `webhook-timestamp`, body, signature.
     #[test]
-    fn an_old_secret_signs_along_until_its_time_is_over() {
+    fn agrees_with_the_published_vectors() {
+        let vectors = [
+            (
+                "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                "msg_p5jXN8AQM9LWM0D4loKWxJek",
+                1_614_265_330,
+                r#"{"test": 2432232314}"#,
+                "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+            ),
+            (
+                "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+                "msg_27UH4WbU6Z5A5EzD8u03UvzRbpk",
+                1_649_367_553,
+                r#"{"email":"test@example.com","username":"test_user"}"#,
+                "v1,tZ1I4/hDygAJgO5TYxiSd6Sd0kDW6hPenDe+bTa3Kkw=",
+            ),
+        ];
+        for (value, id, at_secs, body, expected) in vectors {
+            let at = Timestamp::from_millis(at_secs * 1_000);
+            assert_eq!(sign(&[secret(value, None)], id, at, body.as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn old_secrets_sign_along_until_their_time_is_over() {
         let now = Timestamp::from_millis(1_000_000);
-        let old = secret(&new_secret([1; 32]), Some(now));
-        let new = secret(&new_secret([2; 32]), None);
         let before = Timestamp::from_millis(999_999);
+        let new = secret(&new_secret([2; 32]), None);
+        let old = secret(&new_secret([1; 32]), Some(now));
         assert_eq!(sign(&[new.clone(), old.clone()], "x", before, b"").split(' ').count(), 2);
         assert_eq!(sign(&[new, old], "x", now, b"").split(' ').count(), 1);
     }
@@ -110,5 +135,17 @@ mod tests {
         }
         assert_eq!(rotate(&mut secrets, "too many".to_owned(), at(2), day), Err(TooManySecrets));
         assert_eq!(secrets.len(), MOST_SECRETS);
+    }
+
+    /// Some receivers look at the first one only.
+    #[test]
+    fn the_newest_signature_comes_first() {
+        let now = Timestamp::from_millis(1_000_000);
+        let mut secrets = vec![secret(&new_secret([1; 32]), None)];
+        for number in 2..=3 {
+            rotate(&mut secrets, new_secret([number; 32]), now, Duration::from_secs(60)).unwrap();
+        }
+        let alone = |number| sign(&[secret(&new_secret([number; 32]), None)], "x", now, b"{}");
+        assert_eq!(sign(&secrets, "x", now, b"{}"), [alone(3), alone(2), alone(1)].join(" "));
     }
 }

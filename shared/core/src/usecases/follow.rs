@@ -70,7 +70,8 @@ impl Followed {
     }
 
     fn at(mut self, place: &Place) -> Followed {
-        self.items.sort_by(|a, b| (a.at, &a.delivery_id, a.n).cmp(&(b.at, &b.delivery_id, b.n)));
+        // Each record is in order already; several engines' are not, one behind the other.
+        self.items.sort_by_key(|glimpse| glimpse.at);
         self.next = place.write();
         self
     }
@@ -140,16 +141,17 @@ impl Engine {
                 break;
             }
         }
-        let mut followed = Followed::new();
         let sort = found.first().map_or(horizon, |newest| newest.key().sort);
-        for mut record in found {
-            let room = limit - followed.items.len();
-            if room == 0 {
+        let mut followed = Followed::new();
+        for record in found {
+            if followed.items.len() == limit {
                 break;
             }
             followed.left_out += record.left_out;
-            followed.items.extend(record.glimpses.split_off(record.glimpses.len().saturating_sub(room)));
+            let room = limit - followed.items.len();
+            followed.items.extend(record.glimpses.into_iter().rev().take(room));
         }
+        followed.items.reverse();
         Ok(followed.at(&Place { sort, shown: None }))
     }
 

@@ -25,6 +25,7 @@ pub struct EmbeddedStore {
     readers: Arc<Readers>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "a change is made and consumed at once, and most are puts")]
 enum Change {
     Put(Row, Expect),
     Delete(Key, Expect),

@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use holdfast_core::ids::{DeliveryKey, EventKey, JobId, KeyId, SubscriptionId, Tenant, UrlId};
 use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptOutcome, DeliveryRecord, Glimpse, GlimpseRecord, LoggedDelivery, MinuteRecord,
-    NewDelivery, ParkedPointer, TenantVersion, UrlRecord, VERSION,
+    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, EventRecord, Glimpse, GlimpseRecord, IdPhase,
+    KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord, Secret,
+    Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
 };
+use holdfast_core::rules::access::Role;
 use holdfast_core::rules::activity::Counts;
+use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
@@ -165,4 +168,68 @@ pub(super) fn now(message: Message) -> Outgoing {
 
 pub(super) fn after(secs: u64, message: Message) -> Outgoing {
     Outgoing { message, delay: Delay::new(Duration::from_secs(secs)).unwrap() }
+}
+
+pub(super) fn event() -> EventRecord {
+    EventRecord {
+        v: VERSION,
+        tenant: tenant(),
+        id: "strange # id / \u{1f980} \0 \n".into(),
+        event_key: EventKey::of("e", at(0)),
+        event_type: "a.b".into(),
+        subject: None,
+        accepted_at: at(0),
+        deliveries: u64::MAX,
+        fingerprint: "f".into(),
+        phase: IdPhase::Pending { lease_until_real: at(9) },
+        remove_at: None,
+    }
+}
+
+pub(super) fn subscription_record() -> Subscription {
+    // A customer's value is any JSON.
+    let mut nested = serde_json::json!({"": [1.5, -0.0, 1e300, u64::MAX, i64::MIN, null, {"a": null}]});
+    for _ in 0..40 {
+        nested = serde_json::json!([nested]);
+    }
+    let filter = |value| Filter { field: "data.a".into(), op: Op::Eq, value };
+    Subscription {
+        v: VERSION,
+        tenant: tenant(),
+        id: subscription(1),
+        url: "https://example.com/1".into(),
+        url_id: url_id(1),
+        event_types: vec!["a".into(), "b".into()],
+        filters: vec![filter(Some(nested)), filter(Some(serde_json::Value::Null)), filter(None)],
+        filter_connector: Connector::Or,
+        auth_token: Some(String::new()),
+        description: None,
+        active: true,
+        secrets: vec![Secret { value: "whsec_a".into(), until_real: None }],
+        created_at: at(1),
+    }
+}
+
+pub(super) fn replay() -> ReplayRecord {
+    let of = UrlReplay {
+        url_id: url_id(1),
+        since: None,
+        until: Some(at(1)),
+        states: vec![DeliveryState::Dead],
+        expired_since: None,
+    };
+    ReplayRecord::new(&tenant(), JobId::new([2; 16]), ReplayOf::Url(of), at(2))
+}
+
+pub(super) fn operator_key() -> KeyRecord {
+    KeyRecord {
+        v: VERSION,
+        id: KeyId("key_1".into()),
+        tenant: None,
+        role: Role::Operator,
+        hash: "f".repeat(64),
+        description: Some("\u{1f980}".into()),
+        created_at_real: at(1),
+        expires_at_real: None,
+    }
 }

@@ -1,16 +1,14 @@
-use holdfast_core::ids::EventKey;
 use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{
-    EventRecord, IdPhase, Job, JobRecord, Key, Now, Record, Resettle, Secret, Subscription,
-    SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord, VERSION,
+    Job, JobRecord, Key, Now, OperatorGuard, Record, Resettle, SubscriptionChange, SubscriptionGuard,
+    TenantRecord, TenantVersion, UrlListEntry, UrlRecord, VERSION,
 };
-use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Manual;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, delivery, glimpses, logged, minute, outcome, parked, subscription, tenant, tenant_version,
-    url, url_id,
+    at, attempt, delivery, event, glimpses, logged, minute, operator_key, outcome, parked, replay,
+    subscription, subscription_record, tenant, tenant_version, url, url_id,
 };
 
 const NOW: Now =
@@ -54,19 +52,6 @@ pub async fn get_answers_in_the_order_of_the_keys(h: &dyn Harness) {
 }
 
 pub async fn every_kind_of_record_survives(h: &dyn Harness) {
-    let event = EventRecord {
-        v: VERSION,
-        tenant: tenant(),
-        id: "strange # id / \u{1f980} \0 \n".into(),
-        event_key: EventKey::of("e", at(0)),
-        event_type: "a.b".into(),
-        subject: None,
-        accepted_at: at(0),
-        deliveries: u64::MAX,
-        fingerprint: "f".into(),
-        phase: IdPhase::Pending { lease_until_real: at(9) },
-        remove_at: None,
-    };
     let id = holdfast_core::ids::JobId::new([1; 16]);
     let job = Job::Resettle(Resettle {
         subscription_id: subscription(1),
@@ -82,34 +67,13 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         subscription_id: subscription(1),
         remove_at: at(9),
     };
-    // A customer's value is any JSON.
-    let mut nested = serde_json::json!({"": [1.5, -0.0, 1e300, u64::MAX, i64::MIN, null, {"a": null}]});
-    for _ in 0..40 {
-        nested = serde_json::json!([nested]);
-    }
-    let filter = |value| Filter { field: "data.a".into(), op: Op::Eq, value };
-    let subscription_record = Subscription {
-        v: VERSION,
-        tenant: tenant(),
-        id: subscription(1),
-        url: "https://example.com/1".into(),
-        url_id: url_id(1),
-        event_types: vec!["a".into(), "b".into()],
-        filters: vec![filter(Some(nested)), filter(Some(serde_json::Value::Null)), filter(None)],
-        filter_connector: Connector::Or,
-        auth_token: Some(String::new()),
-        description: None,
-        active: true,
-        secrets: vec![Secret { value: "whsec_a".into(), until_real: None }],
-        created_at: at(1),
-    };
     let mut steered = url(2);
     let history = steered.steer(Manual::Freeze, "why", "me", NOW).unwrap().unwrap();
     let records = [
-        Record::Subscription(subscription_record),
+        Record::Subscription(subscription_record()),
         Record::History(history),
         Record::Url(steered),
-        Record::Event(event),
+        Record::Event(event()),
         Record::Delivery(delivery(1, 1)),
         Record::Logged(logged(1, 1)),
         Record::Attempt(attempt(1, 1)),
@@ -122,6 +86,10 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::Job(JobRecord { v: VERSION, tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
         Record::Minute(minute(1, "engine")),
         Record::Glimpses(glimpses()),
+        Record::Replay(replay()),
+        Record::Key(operator_key()),
+        Record::OperatorGuard(OperatorGuard { changes: u64::MAX }),
+        Record::Tenant(TenantRecord { v: VERSION, tenant: tenant(), created_at_real: at(1) }),
     ];
     for record in records {
         put(h, record.clone(), Expect::Absent).await.unwrap();

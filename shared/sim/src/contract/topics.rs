@@ -45,11 +45,12 @@ async fn stands_only_in(h: &dyn Harness, expected: Option<TopicName>, key: &Key)
     }
 }
 
+type Change = fn(&mut DeliveryRecord);
+
 pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
     let mut record = delivery(1, 1);
     let key = DeliveryRecord::key(&record.key);
-    let mut version = 0;
-    let steps: [(fn(&mut DeliveryRecord), Option<TopicName>); 6] = [
+    let steps: [(Change, Option<TopicName>); 6] = [
         (|_| {}, Some(TopicName::Waiting)),
         (DeliveryRecord::park, Some(TopicName::Parked)),
         (|record| record.unpark(at(5)), Some(TopicName::Waiting)),
@@ -57,11 +58,10 @@ pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
         (|record| record.replay(&Schedule::default(), at(7)), Some(TopicName::Waiting)),
         (|record| record.succeed(at(8), KEEP), None),
     ];
-    for (change, topic) in steps {
+    for (version, (change, topic)) in (0..).zip(steps) {
         change(&mut record);
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         h.store().write(vec![Write::put(Record::Delivery(record.clone()), expect)]).await.unwrap();
-        version += 1;
         stands_only_in(h, topic, &key).await;
     }
     record.replay(&Schedule::default(), at(9));

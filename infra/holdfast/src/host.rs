@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use axum::Router;
 use holdfast_api::{App, Keys};
 use holdfast_core::ports::{Clock, QueueName};
@@ -13,14 +13,14 @@ use holdfast_embedded::{Database, Embedded, Options};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
-use crate::args::Settings;
 use crate::clock::ScaledClock;
 use crate::entropy::OsEntropy;
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
-use crate::{greeting, key, sweeper};
+use crate::settings::{Mode, Settings};
+use crate::{activity, greeting, key, server, sweeper};
 
 /// Whoever is still talking to the API when everything else is done gets this long to finish.
 const LAST_ANSWERS: Duration = Duration::from_millis(200);
@@ -35,8 +35,14 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     })?;
     let address = listener.local_addr()?;
     let database = Database::open(&settings.data)?;
-    let clock: Arc<dyn Clock> = Arc::new(ScaledClock::start(&database, settings.speed)?);
-    let key = key::load_or_create(&settings.data, &OsEntropy)?;
+    let clock = ScaledClock::start(&database, settings.speed)?;
+    ensure!(
+        settings.mode == Mode::Development || clock.is_real(),
+        "the clock of {} was run faster by `holdfast dev --speed`, and is not the real one; choose another folder with --data",
+        settings.data.display()
+    );
+    let clock: Arc<dyn Clock> = Arc::new(clock);
+    let key = key::of(settings.mode).load_or_create(&settings.data, &OsEntropy)?;
     let options = Options {
         visibility: settings.visibility(),
         per_group_limit: settings.url_concurrency,
@@ -44,15 +50,17 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     };
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
-    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key::built_in(&key)]) };
-    let receivers = Arc::new(Receivers::new(Arc::clone(&clock)));
-    let router = holdfast_api::router(Arc::new(app)).merge(receivers::router(receivers));
+    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key.built_in()]) };
+    let router = router(settings.mode, app, &clock);
 
     let (stop_work, work_stopped) = watch::channel(false);
     let mut work = start_work(&settings, &engine, &embedded, &clock, &work_stopped);
     let (stop_serving, serving_stopped) = watch::channel(false);
-    let server = serve(listener, router, serving_stopped);
-    println!("{}", greeting::text(address, &key, settings.speed));
+    let server = tokio::spawn(server::serve(listener, router, serving_stopped));
+    match settings.mode {
+        Mode::Development => println!("{}", greeting::development(address, key.text(), settings.speed)),
+        Mode::Strict => println!("{}", greeting::strict(address, key.path())),
+    }
 
     signals.wait().await;
     tracing::info!("stopping: finishing what is in flight");
@@ -67,8 +75,17 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
     let _ = stop_serving.send(true);
     let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
+    engine.flush_activity(true).await;
     tokio::task::spawn_blocking(move || embedded.close()).await?;
     Ok(())
+}
+
+fn router(mode: Mode, app: App, clock: &Arc<dyn Clock>) -> Router {
+    let router = holdfast_api::router(Arc::new(app));
+    match mode {
+        Mode::Development => router.merge(receivers::router(Arc::new(Receivers::new(Arc::clone(clock))))),
+        Mode::Strict => router,
+    }
 }
 
 fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
@@ -76,6 +93,8 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
         timeout: settings.engine.http_timeout,
         // As many as may be in use at a time, by both pumps: fewer would be closed and opened all the time.
         pool_max_idle_per_host: settings.url_concurrency * 2,
+        guard: settings.way_out.guard.clone(),
+        proxy: settings.way_out.proxy.clone(),
         ..EgressConfig::default()
     };
     let ports = Ports {
@@ -88,7 +107,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     Ok(Engine::new(ports, settings.engine.clone()))
 }
 
-/// Two pumps, the sweep and the purge.
+/// Two pumps, the sweep, the purge and the statistics.
 fn start_work(
     settings: &Settings,
     engine: &Arc<Engine>,
@@ -105,18 +124,8 @@ fn start_work(
     }
     work.spawn(sweeper::sweep(Arc::clone(engine), settings.speed, stop.clone()));
     work.spawn(sweeper::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
+    work.spawn(activity::flush(Arc::clone(engine), stop.clone()));
     work
-}
-
-fn serve(
-    listener: TcpListener,
-    router: Router,
-    mut stop: watch::Receiver<bool>,
-) -> JoinHandle<std::io::Result<()>> {
-    let stopped = async move {
-        let _ = stop.wait_for(|stop| *stop).await;
-    };
-    tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future())
 }
 
 struct Signals {

@@ -1,0 +1,59 @@
+//! Where attempts may go, as flags.
+
+use clap::Args;
+use holdfast_core::rules::guard::{Cidr, Guard, Ports, ProxyUrl, WayOut};
+
+const ALLOW_TARGET: &str = "--allow-target";
+
+#[derive(Args)]
+pub(crate) struct TargetArgs {
+    /// A network that may be delivered to though it is not public, such as 10.0.0.0/8. May be given more than once.
+    #[arg(long, value_name = "CIDR")]
+    allow_target: Vec<String>,
+    /// The proxy that attempts go through, such as http://proxy.internal:3128. Those of the environment are not used.
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+}
+
+impl TargetArgs {
+    /// This machine, over http too, at any port; a refusal names the flag that allows more.
+    pub(crate) fn for_development(&self, faults: &mut Vec<String>) -> WayOut {
+        let mut allow = Cidr::list("127.0.0.0/8,::1/128").unwrap_or_default();
+        allow.extend(self.allowed(faults));
+        let flag = Some(ALLOW_TARGET.to_owned());
+        let guard = Guard { allow, ports: Ports::any(), http_allowed: true, flag };
+        WayOut { guard, proxy: self.proxy(faults) }
+    }
+
+    /// Public targets, and what is allowed besides.
+    pub(crate) fn strict(&self, http_allowed: bool, ports: Option<&str>, faults: &mut Vec<String>) -> WayOut {
+        let usual = Ports::usual(http_allowed);
+        let ports = match ports.map(Ports::list) {
+            None => usual,
+            Some(Ok(ports)) => ports,
+            Some(Err(bad)) => {
+                faults.extend(bad.iter().map(|each| format!("--ports: {each}")));
+                usual
+            }
+        };
+        // Whoever subscribes here is not who starts it, so no refusal says how.
+        let guard = Guard { allow: self.allowed(faults), ports, http_allowed, flag: None };
+        WayOut { guard, proxy: self.proxy(faults) }
+    }
+
+    fn allowed(&self, faults: &mut Vec<String>) -> Vec<Cidr> {
+        let mut allowed = Vec::new();
+        for list in &self.allow_target {
+            match Cidr::list(list) {
+                Ok(networks) => allowed.extend(networks),
+                Err(bad) => faults.extend(bad.iter().map(|each| format!("{ALLOW_TARGET}: {each}"))),
+            }
+        }
+        allowed
+    }
+
+    fn proxy(&self, faults: &mut Vec<String>) -> Option<ProxyUrl> {
+        let parsed = self.proxy.as_deref()?.parse();
+        parsed.map_err(|bad| faults.push(format!("--proxy: {bad}"))).ok()
+    }
+}

@@ -1,0 +1,197 @@
+//! The latest attempts, followed live.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use holdfast_core::ports::{Clock, Store};
+use holdfast_core::records::{GlimpseRecord, Record};
+use holdfast_core::time::Timestamp;
+use holdfast_sim::SeededEntropy;
+use serde_json::{Value, json};
+
+use crate::activity::{Timed, beside, post};
+use crate::world::World;
+
+/// By then everything that was written can be followed.
+const SETTLED: Duration = Duration::from_secs(3);
+
+async fn follow(world: &World, after: &str, query: &str) -> (Vec<Value>, String, u64) {
+    let after = if after.is_empty() { String::new() } else { format!("after={after}&") };
+    let feed = world.get(&format!("/v1/attempts?{after}{query}")).await.expect(StatusCode::OK);
+    let next = feed["next"].as_str().unwrap().to_owned();
+    (feed["items"].as_array().unwrap().clone(), next, feed["left_out"].as_u64().unwrap())
+}
+
+fn events(items: &[Value]) -> Vec<&str> {
+    items.iter().map(|item| item["event_id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn an_attempt_is_shown_in_a_line() {
+    let world = World::new();
+    let subscription = world.subscribe("a").await;
+    world.receiver.status.store(503, Ordering::Relaxed);
+    post(&world, &["x"]).await;
+    world.work().await;
+    world.engine.flush_activity(false).await;
+    let (items, next, _) = follow(&world, "", "").await;
+    assert!(items.is_empty(), "it may still change its place");
+    world.clock.advance(SETTLED);
+    let delivery = world.get("/v1/deliveries").await.expect(StatusCode::OK)["items"][0]["id"].clone();
+    let expected = json!({
+        "delivery_id": delivery, "event_id": "x", "type": "order.created",
+        "subscription_id": subscription["id"], "url_id": subscription["url_id"], "epoch": 0, "n": 0,
+        "at": "2026-01-01T00:00:00.000Z", "outcome": "failure", "status": 503,
+        "error": "status: the receiver answered 503", "ms": 3,
+    });
+    // The same for whoever waited for it and for whoever asks now.
+    for after in ["", &next] {
+        let (items, next, left_out) = follow(&world, after, "").await;
+        assert_eq!((items, left_out), (vec![expected.clone()], 0));
+        assert!(follow(&world, &next, "").await.0.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_latest_come_first_asked_and_last_shown() {
+    let world = World::new();
+    world.subscribe("a").await;
+    for id in ["a", "b", "c", "d", "e"] {
+        post(&world, &[id]).await;
+        world.work().await;
+        world.engine.flush_activity(true).await;
+        world.clock.advance(Duration::from_millis(200));
+    }
+    world.clock.advance(SETTLED);
+    let (items, next, _) = follow(&world, "", "limit=3").await;
+    assert_eq!(events(&items), ["c", "d", "e"]);
+    let (items, same, _) = follow(&world, &next, "limit=3").await;
+    assert_eq!((items.len(), &same), (0, &next));
+    post(&world, &["f", "g"]).await;
+    world.work().await;
+    world.engine.flush_activity(true).await;
+    world.clock.advance(SETTLED);
+    // Both stand in one record, and are shown one by one.
+    let (items, next, _) = follow(&world, &next, "limit=1").await;
+    assert_eq!(events(&items), ["f"]);
+    let (items, next, _) = follow(&world, &next, "limit=1").await;
+    assert_eq!(events(&items), ["g"]);
+    assert!(follow(&world, &next, "limit=1").await.0.is_empty());
+}
+
+#[tokio::test]
+async fn of_very_many_attempts_some_are_left_out_and_told() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let ids: Vec<String> = (0..35).map(|n| format!("{n:02}")).collect();
+    post(&world, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.work().await;
+    world.engine.flush_activity(false).await;
+    world.clock.advance(SETTLED);
+    let (items, next, left_out) = follow(&world, "", "").await;
+    assert_eq!((items.len(), left_out), (20, 15));
+    assert_eq!(events(&items), ids[15..].iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(follow(&world, &next, "").await.2, 0);
+    let all = world.get("/v1/overview").await.expect(StatusCode::OK);
+    assert_eq!(all["totals"]["attempts"]["success"], 35, "all of them are counted");
+}
+
+#[tokio::test]
+async fn a_cursor_of_the_feed_is_of_no_other_list() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let (_, next, _) = follow(&world, "", "").await;
+    assert_eq!(world.get(&format!("/v1/urls?cursor={next}")).await.problem(400), ["cursor"]);
+    for bad in ["after=x", "limit=0", "limit=101", "cursor=x", "minutes=1", "after="] {
+        let told = world.get(&format!("/v1/attempts?{bad}")).await;
+        assert_eq!(told.problem(400), [bad.split('=').next().unwrap()], "{bad}");
+    }
+}
+
+/// What an engine wrote late: under an earlier time than what others have written meanwhile.
+async fn arrives_late(world: &World, event_id: &str, at_real: Timestamp) {
+    let record = world.store.all().into_iter().find_map(|record| match record {
+        Record::Glimpses(record) => Some(record),
+        _ => None,
+    });
+    let GlimpseRecord { glimpses, .. } = record.clone().unwrap();
+    let mut glimpse = glimpses[0].clone();
+    glimpse.event_id = event_id.to_owned();
+    let late = GlimpseRecord { at_real, engine: "late".into(), glimpses: vec![glimpse], ..record.unwrap() };
+    world.store.put_each(vec![Record::Glimpses(late)]).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_written_a_little_late_is_not_missed() {
+    let world = World::new();
+    world.subscribe("a").await;
+    post(&world, &["x"]).await;
+    world.work().await;
+    world.engine.flush_activity(true).await;
+    let (items, next, _) = follow(&world, "", "").await;
+    assert!(items.is_empty());
+    let written = world.clock.now_real();
+    world.clock.advance(Duration::from_millis(1_900));
+    let (items, next, _) = follow(&world, &next, "").await;
+    assert!(items.is_empty());
+    arrives_late(&world, "late", written - Duration::from_millis(50)).await;
+    world.clock.advance(Duration::from_secs(1));
+    let (items, _, _) = follow(&world, &next, "").await;
+    let mut seen = events(&items);
+    seen.sort_unstable();
+    assert_eq!(seen, ["late", "x"]);
+}
+
+#[tokio::test]
+async fn several_engines_are_followed_without_gaps_or_repeats() {
+    for seed in 0..20 {
+        let world = World::new();
+        world.subscribe("a").await;
+        let dice = SeededEntropy::new(seed);
+        let engines: Vec<_> =
+            (0..3).map(|n| beside(&world, 100 + n, Arc::new(Timed(Mutex::new(vec![7; 500]))))).collect();
+        let (mut posted, mut seen, mut next) = (0, Vec::new(), String::new());
+        (_, next, _) = follow(&world, &next, "").await;
+        for _ in 0..150 {
+            let engine = &engines[dice.next_u64() as usize % engines.len()];
+            match dice.next_u64() % 6 {
+                0 | 1 => {
+                    post(&world, &[&format!("{posted:03}")]).await;
+                    posted += 1;
+                }
+                2 => {
+                    let batch = world.receive(3).await;
+                    engine.handle(batch, Timestamp::MAX).await;
+                }
+                3 => engine.flush_activity(false).await,
+                4 => world.clock.advance(Duration::from_millis(dice.next_u64() % 900)),
+                _ => {
+                    let limit = 1 + dice.next_u64() % 4;
+                    let (items, after, left_out) = follow(&world, &next, &format!("limit={limit}")).await;
+                    assert!(items.len() as u64 <= limit);
+                    assert_eq!(left_out, 0, "so few are never too many");
+                    seen.extend(events(&items).into_iter().map(str::to_owned));
+                    next = after;
+                }
+            }
+        }
+        for engine in &engines {
+            engine.handle(world.receive(100).await, Timestamp::MAX).await;
+            engine.flush_activity(true).await;
+        }
+        world.clock.advance(SETTLED);
+        loop {
+            let (items, after, _) = follow(&world, &next, "limit=10").await;
+            if items.is_empty() {
+                break;
+            }
+            seen.extend(events(&items).into_iter().map(str::to_owned));
+            next = after;
+        }
+        seen.sort_unstable();
+        let expected: Vec<String> = (0..posted).map(|n| format!("{n:03}")).collect();
+        assert_eq!(seen, expected, "seed {seed}");
+    }
+}
