@@ -42,12 +42,16 @@ async fn owner(world: &World) -> Owner {
     world.call_as(&key, "POST", "/v1/events", event).await.json(202);
     world.work().await;
     let deliveries = world.call_as(&key, "GET", "/v1/deliveries", "").await.json(200);
+    let path = format!("/v1/urls/{}/replay", text(&subscription["url_id"]));
+    let replay = world.call_as(&key, "POST", &path, "").await.json(202);
+    world.work().await;
     let keys = world.get("/v1/keys?tenant=alpha").await.json(200);
     let ids = BTreeMap::from([
         ("events", "of-alpha".to_owned()),
         ("subscriptions", text(&subscription["id"])),
         ("urls", text(&subscription["url_id"])),
         ("deliveries", text(&deliveries["items"][0]["id"])),
+        ("replays", text(&replay["id"])),
         ("keys", text(&keys["items"][0]["id"])),
     ]);
     let secrets = ids.values().cloned().chain(["alpha".to_owned(), key]).collect();
