@@ -110,6 +110,10 @@ impl Host {
         self.send(Method::POST, path, Some(&self.key), body.into()).await
     }
 
+    pub async fn patch(&self, path: &str, body: impl Into<Vec<u8>>) -> Result<Answer> {
+        self.send(Method::PATCH, path, Some(&self.key), body.into()).await
+    }
+
     pub async fn delete(&self, path: &str) -> Result<Answer> {
         self.send(Method::DELETE, path, Some(&self.key), Vec::new()).await
     }

@@ -188,6 +188,16 @@ impl<'a> Scene<'a> {
         self.host.post(&format!("/v1/urls/{url_id}/{action}"), body).await?.expect(200)
     }
 
+    /// Changes what is given of a subscription.
+    pub async fn change(&self, subscription: &Subscription, patch: Value) -> Result<Value> {
+        until("the host changes the subscription", self.soon(), async || {
+            let path = format!("/v1/subscriptions/{}", subscription.id);
+            let answer = self.host.patch(&path, patch.to_string()).await?;
+            if answer.status == 503 { Ok(None) } else { answer.expect(200).map(Some) }
+        })
+        .await
+    }
+
     pub async fn unsubscribe(&self, subscription: &Subscription) -> Result<()> {
         until("the host deletes the subscription", self.soon(), async || {
             let answer = self.host.delete(&format!("/v1/subscriptions/{}", subscription.id)).await?;

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -8,17 +8,22 @@ use holdfast_core::ports::{
     BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store,
     StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, ListIndex, Now, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::Timestamp;
 
-/// The store in memory. Index questions are answered by looking at everything: simulated worlds are small.
+/// The store in memory. The sweep's question is answered by looking at everything: simulated worlds are small.
 #[derive(Default)]
 pub struct MemoryStore(Mutex<State>);
+
+const LISTS: [ListIndex; 4] =
+    [ListIndex::ByTenant, ListIndex::ByUrl, ListIndex::BySubscription, ListIndex::ByTopic];
 
 #[derive(Default)]
 struct State {
     records: BTreeMap<Key, Versioned>,
+    /// The place and the key of what stands in a list.
+    lists: HashMap<(ListIndex, String), BTreeSet<(String, Key)>>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
     puts: Puts,
 }
@@ -33,11 +38,31 @@ pub enum Puts {
     Stuck,
 }
 
+/// Where a record stands in the lists.
+fn places(record: &Record) -> impl Iterator<Item = ((ListIndex, String), String)> {
+    let entries = record.index_entries();
+    LISTS.into_iter().filter_map(move |index| {
+        let (partition, sort) = entries.clone().in_list(index)?;
+        Some(((index, partition), sort))
+    })
+}
+
 impl State {
     fn put(&mut self, record: Record) {
         let key = record.key();
-        let version = self.records.get(&key).map_or(1, |before| before.version + 1);
+        let version = self.remove(&key).map_or(1, |before| before.version + 1);
+        for (list, sort) in places(&record) {
+            self.lists.entry(list).or_default().insert((sort, key.clone()));
+        }
         self.records.insert(key, Versioned { record, version });
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Versioned> {
+        let before = self.records.remove(key)?;
+        for (list, sort) in places(&before.record) {
+            self.lists.entry(list).or_default().remove(&(sort, key.clone()));
+        }
+        Some(before)
     }
 
     fn holds(&self, key: &Key, expect: Expect) -> bool {
@@ -59,7 +84,12 @@ impl MemoryStore {
     /// Removes what may be removed by `now`.
     pub fn purge(&self, now: Timestamp) {
         let mut state = self.lock();
-        state.records.retain(|_, found| found.record.index_entries().remove_at.is_none_or(|at| at > now));
+        let over = |found: &Versioned| found.record.index_entries().remove_at.is_some_and(|at| at <= now);
+        let over: Vec<Key> =
+            state.records.iter().filter(|(_, found)| over(found)).map(|(key, _)| key.clone()).collect();
+        for key in over {
+            state.remove(&key);
+        }
         state.bodies.retain(|_, (_, remove_at)| *remove_at > now);
     }
 
@@ -102,27 +132,23 @@ impl Store for MemoryStore {
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         let after = query.after.as_deref().map(read_cursor).transpose()?;
         let state = self.lock();
+        let list = state.lists.get(&(query.index, query.partition));
         let mut found = Vec::new();
-        for (key, versioned) in &state.records {
-            let entries = versioned.record.index_entries();
-            let Some((partition, sort)) = entries.in_list(query.index) else { continue };
-            let in_range = query.from.as_ref().is_none_or(|from| sort >= *from)
-                && query.to.as_ref().is_none_or(|to| sort < *to);
-            if partition == query.partition && in_range {
-                found.push(((sort, key.clone()), versioned));
+        for place in list.into_iter().flatten() {
+            let in_range = query.from.as_ref().is_none_or(|from| place.0 >= *from)
+                && query.to.as_ref().is_none_or(|to| place.0 < *to);
+            if let Some(versioned) = state.records.get(&place.1).filter(|_| in_range) {
+                found.push((place.clone(), versioned));
             }
         }
-        found.sort_by(|a, b| a.0.cmp(&b.0));
         Ok(page(found, after, query.order, query.limit, write_cursor))
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
         let state = self.lock();
-        let lists = state.records.values().map(|found| found.record.index_entries().in_list(count.index));
-        let counts = |(partition, sort): &(String, String)| {
-            *partition == count.partition && count.from.as_ref().is_none_or(|from| sort >= from)
-        };
-        let all = lists.flatten().filter(counts).count();
+        let list = state.lists.get(&(count.index, count.partition));
+        let counts = |(sort, _): &&(String, Key)| count.from.as_ref().is_none_or(|from| sort >= from);
+        let all = list.into_iter().flatten().filter(counts).count();
         Ok(Count { count: all.min(count.limit) as u64, more: all > count.limit })
     }
 
@@ -153,7 +179,7 @@ impl Store for MemoryStore {
             match write {
                 Write::Put { record, .. } => state.put(record),
                 Write::Delete { key, .. } => {
-                    state.records.remove(&key);
+                    state.remove(&key);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::messages::Message;
 use holdfast_core::ports::{Clock, Delay, Outgoing, Queue, QueueName};
-use holdfast_core::records::{DeliveryState, Reason};
+use holdfast_core::records::{DeliveryState, Reason, UrlReplay};
 use holdfast_core::rules::health::{Manual, UrlState};
 use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
@@ -148,7 +148,7 @@ fn one_event_fans_out_to_many_subscriptions() {
     }
 }
 
-/// Many hosts, duplicated tickets, and a person who disables, freezes and enables at any moment.
+/// Many hosts, duplicated tickets, and a person who disables, freezes, enables and replays at any moment.
 fn side_by_side(seed: u64, deaths: bool) {
     let mut world = World::new(seed, None);
     world.let_hosts_die(deaths);
@@ -162,12 +162,20 @@ fn side_by_side(seed: u64, deaths: bool) {
     let steered = |world: &World, action| {
         block_on(world.engine.steer(&world.tenant, &subscription.url_id, action, None, false, "me"))
     };
+    let wanted = UrlReplay {
+        url_id: subscription.url_id.clone(),
+        since: None,
+        until: None,
+        states: vec![DeliveryState::Dead, DeliveryState::Delivered],
+        expired_since: None,
+    };
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
         let refused = match dice % 40 {
             0 => steered(world, Manual::Disable).is_err(),
             1 => steered(world, Manual::Freeze).is_err(),
             2 | 3 => steered(world, Manual::Enable).is_err(),
+            4 => block_on(world.engine.replay_url(&world.tenant, wanted.clone())).is_err(),
             _ => false,
         };
         // A frozen URL cannot be disabled; everything else is allowed at any time.

@@ -1,5 +1,6 @@
 //! The scenarios, each in a file of its own.
 
+mod activity;
 mod announced;
 mod auth;
 mod bad_input;
@@ -11,7 +12,9 @@ mod freeze;
 mod idempotent;
 mod large;
 mod lists;
+mod moving;
 mod neighbour;
+mod replaying;
 mod retry_after;
 mod retry_schedule;
 mod slow_neighbour;
@@ -46,14 +49,17 @@ pub fn all() -> Vec<Scenario> {
         freeze,
         idempotent,
         bulk,
+        replaying,
         lists,
         bad_input,
         auth,
         slow_neighbour,
         retry_after,
         unsubscribe,
+        moving,
         large,
         fan_out,
+        activity,
         announced,
     ]
 }

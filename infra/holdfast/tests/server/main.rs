@@ -11,6 +11,7 @@ mod kill;
 mod kill_replays;
 mod process;
 mod refusals;
+mod serve;
 mod signing;
 mod suite;
 mod terminate;

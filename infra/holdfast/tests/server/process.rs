@@ -55,6 +55,11 @@ impl Process {
         Process { child, stdout, stderr }
     }
 
+    /// What was said on standard output and not read yet.
+    pub(crate) fn unread(&self) -> String {
+        self.stdout.try_iter().collect()
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }
@@ -102,6 +107,20 @@ impl Server {
         let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
         let key = second.strip_prefix("Key: ").expect("a key").to_owned();
         Server { process, base, key, speed }
+    }
+
+    /// In strict mode, on a port of its own.
+    pub(crate) fn serve(data: &Path, more: &[&str]) -> Server {
+        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
+        args.extend(more);
+        let process = Process::spawn(&args);
+        let (first, second) = (process.line(), process.line());
+        let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
+        let file = data.join("operator-key");
+        assert!(second.contains(file.to_str().unwrap()), "it is not said where the key is: {second}");
+        let key = std::fs::read_to_string(file).unwrap().trim().to_owned();
+        assert!(!first.contains(&key) && !second.contains(&key), "the key is printed");
+        Server { process, base, key, speed: 1 }
     }
 
     /// A client of this server, with the receiver that outlives it.

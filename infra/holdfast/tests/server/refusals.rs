@@ -13,7 +13,7 @@ use crate::process::{Process, Server};
 const SOON: Duration = Duration::from_secs(30);
 
 /// Starts what must not start, and answers what it said.
-async fn refused(args: &[&str]) -> String {
+pub(crate) async fn refused(args: &[&str]) -> String {
     let mut process = Process::spawn(args);
     let status = process.exit(SOON).await;
     assert!(!status.success(), "it started and ended well: {args:?}");

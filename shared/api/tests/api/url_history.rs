@@ -55,7 +55,7 @@ async fn a_re_enabled_url_starts_with_clean_counters() {
     let at = "2026-01-01T00:00:00.000Z";
     assert_eq!(
         *by_hand,
-        json!({"at": at, "from": "disabled", "to": "enabled", "by": "api", "why": "mended"})
+        json!({"at": at, "from": "disabled", "to": "enabled", "by": "built-in", "why": "mended"})
     );
     let why = &by_itself["why"];
     assert!(why.as_str().unwrap().ends_with("attempts failed"), "{why}");

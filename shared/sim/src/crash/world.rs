@@ -5,12 +5,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ids::{DeliveryKey, EventKey, Tenant};
+use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Sender, Store};
 use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
+use holdfast_core::usecases::{
+    AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch, Verdict,
+};
 use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
@@ -43,6 +45,7 @@ pub struct World {
     polls_left: usize,
     crashed: bool,
     deaths: bool,
+    side_by_side: bool,
     random: SeededEntropy,
     /// What was answered with 202: event id and how many deliveries.
     accepted: BTreeMap<String, u64>,
@@ -88,9 +91,15 @@ impl World {
             polls_left: crash.map_or(usize::MAX, |crash| crash.after_polls),
             crashed: false,
             deaths: false,
+            side_by_side: false,
             random: SeededEntropy::new(seed.wrapping_add(2)),
             accepted: BTreeMap::new(),
         }
+    }
+
+    /// From now on the host has so long to live.
+    pub fn let_host_die_after(&mut self, crash: Crash) {
+        self.polls_left = crash.after_polls;
     }
 
     /// Whether the host has died yet: if not, every await of the scenario has had its turn.
@@ -128,6 +137,21 @@ impl World {
             active: true,
         };
         block_on(self.engine.subscribe(&self.tenant, new)).expect("a subscription")
+    }
+
+    /// A person changes a subscription, and does so again when there is no answer: asking twice for the same is asking once.
+    ///
+    /// # Panics
+    /// If the change is refused, which no scenario means.
+    pub fn change(&mut self, id: &SubscriptionId, patch: &SubscriptionPatch) {
+        loop {
+            let change = self.hosted.update_subscription(&self.tenant, id, patch.clone());
+            match Self::hosted(change, &mut self.polls_left, &mut self.crashed) {
+                Some(Ok(_)) => return,
+                Some(Err(error)) => panic!("{id} was not changed: {error}"),
+                None => {}
+            }
+        }
     }
 
     /// A producer posts an event, and posts it again when there is no answer. Its id makes that safe.
@@ -179,6 +203,7 @@ impl World {
     /// Several hosts at once, each with a batch of its own, in any order of their awaits; now and then one of them dies. What
     /// `meanwhile` does happens somewhere in between. Answers whether there was any work.
     pub fn work_side_by_side(&mut self, meanwhile: impl FnOnce(&World)) -> bool {
+        self.side_by_side = true;
         let mut batches = Vec::new();
         for name in [QueueName::First, QueueName::Retry].repeat(3) {
             let most = 1 + (self.random.next_u64() % 3) as usize;
@@ -223,6 +248,18 @@ impl World {
             meanwhile(self);
         }
         true
+    }
+
+    /// One more host takes a batch of tickets and ends it, while the others stand where they are.
+    ///
+    /// # Panics
+    /// If the memory queue does not answer.
+    pub fn work_meanwhile(&self) {
+        let batch = block_on(self.queue.receive(QueueName::Retry, BATCH)).expect("the memory queue answers");
+        let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
+        let verdicts = block_on(self.engine.handle(batch, Timestamp::MAX));
+        let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
+        block_on(self.queue.delete(QueueName::Retry, done.collect())).expect("the memory queue answers");
     }
 
     /// Like `run_until`, with several hosts side by side. `person` may do something at every step.
@@ -324,6 +361,10 @@ impl World {
             }
             _ => None,
         })
+    }
+
+    pub(super) fn was_side_by_side(&self) -> bool {
+        self.side_by_side
     }
 
     pub(super) fn accepted(&self) -> &BTreeMap<String, u64> {

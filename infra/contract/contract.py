@@ -1,0 +1,136 @@
+"""Starts a server, lets schemathesis compare it with the document that it serves, and ends it again.
+
+Usage: contract.py PROGRAM FOLDER [OPTIONS of `st run`]. Says how it went in cargo's words: a test is an operation.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import typing
+import urllib.request
+
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+HERE = pathlib.Path(__file__).resolve().parent
+START_S = 60
+DELIVERY_S = 30
+STOP_S = 30
+
+
+class User(typing.NamedTuple):
+    name: str
+    key: str
+    key_id: str
+
+
+@contextlib.contextmanager
+def server(program: str, data: str, log):
+    """A server in development mode: its address, and its key."""
+    command = [program, "dev", "--listen", "127.0.0.1:0", "--data", data, "--log-level", "warn"]
+    with open(pathlib.Path(data) / "greeting", "w+") as said:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=log)
+        try:
+            yield until("the server greets", START_S, lambda: greeting(process, said.name))
+        finally:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+    if process.returncode != 0:
+        raise RuntimeError(f"the server ended with {process.returncode}")
+
+
+def greeting(process, path: str):
+    if process.poll() is not None:
+        raise RuntimeError(f"the server ended with {process.returncode}")
+    lines = pathlib.Path(path).read_text().splitlines()
+    keys = [line.removeprefix("Key: ") for line in lines if line.startswith("Key: ")]
+    return (lines[0].split(" running at ")[1].split(" ")[0], keys[0]) if keys else None
+
+
+def until(what: str, seconds: float, look):
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds} s: {what}")
+        time.sleep(0.05)
+
+
+def call(base: str, key: str, method: str, path: str, body=None):
+    request = urllib.request.Request(base + path, method=method, headers={"authorization": f"Bearer {key}"})
+    request.data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+def make_things(base: str, operator: str) -> list:
+    """Two tenants, and for each a delivery that arrived and one that did not. Answers who may ask."""
+    users = []
+    for tenant in ("alpha", "beta"):
+        made = call(base, operator, "POST", "/v1/keys", {"tenant": tenant, "role": "admin"})
+        key = made["key"]
+        users.append(User(tenant, key, made["id"]))
+        for status in (200, 500):
+            wish = {"url": f"{base}/dev/receiver/{status}", "event_types": [f"{tenant}.*"]}
+            call(base, key, "POST", "/v1/subscriptions", wish)
+        call(base, key, "POST", "/v1/events", {"type": f"{tenant}.created", "data": {"number": 1}})
+        done = lambda: len(call(base, key, "GET", "/v1/deliveries")["items"]) == 2
+        until("both deliveries are attempted", DELIVERY_S, done)
+    # Tried where the ones before may not.
+    return users + [User("operator", operator, "built-in")]
+
+
+def compare(base: str, users: list, folder: pathlib.Path, options: list) -> dict:
+    """Runs schemathesis, and answers its report."""
+    users_file, report = folder / "users.json", folder / "report.json"
+    header = lambda user: {"name": "Authorization", "value": f"Bearer {user.key}"}
+    auth = [{"name": user.name, "fixedHeaders": [header(user)]} for user in users]
+    users_file.write_text(json.dumps({"auth": auth}))
+    report.unlink(missing_ok=True)
+    environment = os.environ | {
+        "CONTRACT_HOOKS": str(HERE / "hooks.py"),
+        "CONTRACT_USERS": str(users_file),
+        "CONTRACT_KEYS": " ".join(user.key_id for user in users),
+        "CONTRACT_RECEIVER": f"{base}/dev/receiver",
+    }
+    program = pathlib.Path(sys.executable).parent / "st"
+    command = [program, "--config-file", HERE / "schemathesis.toml", "run", f"{base}/openapi.json", "--no-color"]
+    command += ["--report", "json", "--report-json-path", report, *options]
+    subprocess.run(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL)
+    return json.loads(report.read_text())
+
+
+def main() -> int:
+    program, folder, options = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:]
+    folder.mkdir(parents=True, exist_ok=True)
+    log_path = folder / "server.log"
+    data = tempfile.mkdtemp(prefix="holdfast-contract-")
+    try:
+        with open(log_path, "w") as log, server(program, data, log) as (base, key):
+            document = call(base, key, "GET", "/openapi.json")
+            OpenAPIV31SpecValidator(document).validate()
+            report = compare(base, make_things(base, key), folder, options)
+    finally:
+        shutil.rmtree(data)
+    complaints = [line for line in log_path.read_text().splitlines() if "ERROR" in line or "panicked" in line]
+    print(*complaints, sep="\n")
+    tested, sound = report["operations"]["tested"], report["exit_code"] == 0 and not complaints
+    failed = 0 if sound else max(1, len({name for failure in report["failures"] for name in failure["operations"]}))
+    verdict = "ok" if sound else "FAILED"
+    print(f"test result: {verdict}. {max(0, tested - failed)} passed; {failed} failed; 0 ignored")
+    return 0 if sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+//! What happens is counted, and can be followed.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+use crate::receiver::Reply;
+use crate::scene::Scene;
+use crate::views::items;
+use crate::waiting::until;
+
+/// Others are busy on this host too, and of very many attempts some are not shown: now and then there is a new one.
+const LOOKS_PER_EVENT: usize = 10;
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    scene.subscribe("fine", Reply::Status(200)).await?;
+    let held = scene.subscribe("held", Reply::Status(200)).await?;
+    scene.steer(&held.url_id, "freeze", "to be counted").await?;
+    let parked = scene.post("held").await?;
+    scene.delivery_when("the delivery is parked", &parked, scene.soon(), |d| d.is("parked")).await?;
+    followed(&scene).await?;
+    counted(&scene).await
+}
+
+/// One of our attempts is shown, once.
+async fn followed(scene: &Scene<'_>) -> Result<()> {
+    let mut posted = Vec::new();
+    let mut shown: Vec<String> = Vec::new();
+    let mut next = follow(scene, None).await?.1;
+    let mut looks = 0;
+    until("an attempt is shown", scene.soon(), async || {
+        if looks % LOOKS_PER_EVENT == 0 {
+            posted.push(scene.post("fine").await?);
+        }
+        looks += 1;
+        let (items, after) = follow(scene, Some(&next)).await?;
+        next = after;
+        let events = items.iter().filter_map(|item| item["event_id"].as_str());
+        shown.extend(events.filter(|id| posted.iter().any(|posted| posted == id)).map(str::to_owned));
+        Ok((!shown.is_empty()).then_some(()))
+    })
+    .await?;
+    let repeated = shown.iter().any(|id| shown.iter().filter(|other| *other == id).count() > 1);
+    ensure!(!repeated, "shown more than once: {shown:?}");
+    Ok(())
+}
+
+async fn follow(scene: &Scene<'_>, after: Option<&str>) -> Result<(Vec<Value>, String)> {
+    let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+    let feed = scene.host.get(&format!("/v1/attempts?limit=100{after}")).await?.expect(200)?;
+    let next = feed["next"].as_str();
+    ensure!(next.is_some(), "without a place to go on from: {feed}");
+    Ok((items(&feed)?.clone(), next.unwrap_or_default().to_owned()))
+}
+
+async fn counted(scene: &Scene<'_>) -> Result<()> {
+    let overview = until("everything is counted", scene.soon(), async || {
+        let overview = scene.host.get("/v1/overview?minutes=1440").await?.expect(200)?;
+        let at_least_one = [
+            &overview["totals"]["events"],
+            &overview["totals"]["attempts"]["success"],
+            &overview["parked"]["count"],
+            &overview["urls"]["enabled"],
+            &overview["urls"]["frozen"],
+        ];
+        let all = at_least_one.iter().all(|count| count.as_u64().is_some_and(|count| count > 0));
+        Ok(all.then_some(overview))
+    })
+    .await?;
+    let minutes = overview["minutes"].as_array().map_or(0, Vec::len);
+    ensure!(minutes == 1_440, "{minutes} minutes are shown");
+    ensure!(overview["latency_ms"]["average"].is_u64(), "no latency: {}", overview["latency_ms"]);
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! What was delivered is delivered once more: one delivery, then all of a URL.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use crate::receiver::{Arrival, Reply};
+use crate::scene::{Scene, Subscription};
+use crate::views::{number, text};
+use crate::waiting::until;
+
+const EVENTS: usize = 24;
+/// Steps of 1, 2, 4, 8 and 16, five seconds of the schedule apart.
+const ALL_STEPS: Duration = Duration::from_secs(30);
+
+pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
+    let subscription = scene.subscribe("again", Reply::Status(200)).await?;
+    scene.post_many("again", EVENTS).await?;
+    scene.arrivals(&subscription.path, EVENTS, scene.soon()).await?;
+    let delivered = all_listed(&scene, &subscription).await?;
+
+    replay_one(&scene, &delivered).await?;
+    let once = scene.arrivals(&subscription.path, EVENTS + 1, scene.soon()).await?;
+    ensure!(count(&once, &delivered) == 2, "{delivered} did not arrive once more");
+    let ended = format!("state=delivered&url={}", subscription.url_id);
+    until("the replayed delivery is delivered", scene.soon(), async || {
+        Ok((scene.deliveries(&ended).await?.len() == EVENTS).then_some(()))
+    })
+    .await?;
+
+    replay_all(&scene, &subscription).await?;
+    let twice = scene.arrivals(&subscription.path, 2 * EVENTS + 1, scene.soon()).await?;
+    let mut arrivals: BTreeMap<&str, Vec<&Arrival>> = BTreeMap::new();
+    for arrival in &twice {
+        arrivals.entry(arrival.webhook_id()).or_default().push(arrival);
+    }
+    ensure!(arrivals.len() == EVENTS, "{} deliveries arrived", arrivals.len());
+    for (id, arrivals) in arrivals {
+        let expected = if id == delivered { 3 } else { 2 };
+        ensure!(arrivals.len() == expected, "{id} arrived {} times", arrivals.len());
+        ensure!(arrivals.iter().all(|a| a.body == arrivals[0].body), "{id} arrived with another body");
+    }
+    refusals(&scene, &subscription).await
+}
+
+fn count(arrivals: &[Arrival], id: &str) -> usize {
+    arrivals.iter().filter(|arrival| arrival.webhook_id() == id).count()
+}
+
+/// All deliveries are listed as delivered. Answers the id of one.
+async fn all_listed(scene: &Scene<'_>, subscription: &Subscription) -> Result<String> {
+    let query = format!("state=delivered&url={}", subscription.url_id);
+    until("all deliveries are listed", scene.soon(), async || {
+        let found = scene.deliveries(&query).await?;
+        Ok((found.len() == EVENTS).then(|| found[0].id.clone()))
+    })
+    .await
+}
+
+async fn view(scene: &Scene<'_>, id: &str) -> Result<Value> {
+    scene.host.get(&format!("/v1/replays/{id}")).await?.expect(200)
+}
+
+async fn replay_one(scene: &Scene<'_>, delivery: &str) -> Result<()> {
+    let begun = scene.host.post(&format!("/v1/deliveries/{delivery}/replay"), "").await?.expect(202)?;
+    let shown = view(scene, text(&begun, "id")?).await?;
+    let is_done = shown["state"] == "done" && shown["delivery_id"] == delivery && shown["done"] == 1;
+    ensure!(begun["matched"] == 1 && is_done, "unexpected: {begun} {shown}");
+    Ok(())
+}
+
+async fn replay_all(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
+    let path = format!("/v1/urls/{}/replay", subscription.url_id);
+    let none = scene.host.post(&path, "").await?.expect(202)?;
+    ensure!(none["matched"] == 0, "nothing is dead here: {none}");
+    let wish = json!({ "states": ["delivered"] }).to_string();
+    let begun = scene.host.post(&path, wish).await?.expect(202)?;
+    ensure!(begun["matched"] == EVENTS, "unexpected: {begun}");
+    let id = text(&begun, "id")?;
+    let mut done = 0;
+    let ended = until("the replay is done", scene.within(ALL_STEPS), async || {
+        let shown = view(scene, id).await?;
+        let now_done = number(&shown, "done")?;
+        ensure!(now_done >= done, "went back from {done}: {shown}");
+        done = now_done;
+        Ok((shown["state"] == "done").then_some(shown))
+    })
+    .await?;
+    let counts = [number(&ended, "matched")?, number(&ended, "done")?, number(&ended, "skipped")?];
+    ensure!(counts == [EVENTS as u64, EVENTS as u64, 0], "unexpected: {ended}");
+    Ok(())
+}
+
+async fn refusals(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
+    let path = format!("/v1/urls/{}/replay", subscription.url_id);
+    let refused = scene.host.post(&path, r#"{"states":["waiting"],"since":"soon"}"#).await?;
+    let named = ["states", "since"].iter().all(|field| refused.text.contains(field));
+    ensure!(refused.status == 400 && named, "unexpected: {refused:?}");
+    for unknown in ["/v1/replays/job_unknown", "/v1/replays/x"] {
+        let answer = scene.host.get(unknown).await?;
+        ensure!(answer.status == 404, "{unknown}: {answer:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Prints what it costs to find those who want an event among ten thousand subscriptions: `cargo run --release -p holdfast-core
+//! --example matching_cost`.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use holdfast_core::ids::{SubscriptionId, UrlId};
+use holdfast_core::records::{Subscription, VERSION};
+use holdfast_core::rules::filter::{Connector, Filter, Op};
+use holdfast_core::rules::matching::SubscriptionIndex;
+use holdfast_core::time::Timestamp;
+use serde_json::{Value, json};
+
+const SUBSCRIPTIONS: u16 = 10_000;
+const ROUND: u32 = 20;
+const LONG_ENOUGH: Duration = Duration::from_millis(300);
+
+/// What subscription number n asks for.
+type Shape = fn(u16) -> (String, Vec<Filter>);
+
+fn main() {
+    let shapes: [(&str, Shape); 6] = [
+        ("each a type of its own", |n| (format!("order.created{n}"), Vec::new())),
+        ("one type, each a customer of its own", |n| (of_all(), vec![customer(n)])),
+        ("one type, each a customer of its own and a total", |n| {
+            (of_all(), vec![filter("data.total", Op::Gt, json!(1)), customer(n)])
+        }),
+        ("one segment by star, each a customer of its own", |n| ("order.*".to_owned(), vec![customer(n)])),
+        ("one type, each a total of its own (all are asked)", |n| {
+            (of_all(), vec![filter("data.total", Op::Gt, json!(n))])
+        }),
+        ("one type, no filter (all want it)", |_| (of_all(), Vec::new())),
+    ];
+    let body = json!({
+        "id": "evt_1", "type": "order.created7", "timestamp": "2026-01-01T00:00:00.000Z",
+        "data": {"customer": "c-7", "total": 12.5, "lines": [{"sku": "a", "count": 2}, {"sku": "b", "count": 1}]},
+    });
+    let body = body.to_string();
+    println!("{:<55} {:>10} {:>12}", "10,000 subscriptions", "matched", "us per event");
+    for (name, shape) in shapes {
+        let index = index_of(shape);
+        let matched = index.matching("order.created7", body.as_bytes()).len();
+        let each = time_of(|| index.matching(black_box("order.created7"), black_box(body.as_bytes())));
+        println!("{name:<55} {matched:>10} {:>12.2}", each.as_secs_f64() * 1e6);
+    }
+}
+
+fn of_all() -> String {
+    "order.created7".to_owned()
+}
+
+fn filter(field: &str, op: Op, value: Value) -> Filter {
+    Filter { field: field.to_owned(), op, value: Some(value) }
+}
+
+fn customer(n: u16) -> Filter {
+    filter("data.customer", Op::Eq, json!(format!("c-{n}")))
+}
+
+fn index_of(shape: Shape) -> SubscriptionIndex {
+    let mut index = SubscriptionIndex::default();
+    for n in 0..SUBSCRIPTIONS {
+        let (event_type, filters) = shape(n);
+        let mut random = [0; 16];
+        random[..2].copy_from_slice(&n.to_be_bytes());
+        index.insert(&Arc::new(Subscription {
+            v: VERSION,
+            tenant: "default".into(),
+            id: SubscriptionId::new(random),
+            url: "https://example.com/".to_owned(),
+            url_id: UrlId::of("https://example.com/"),
+            event_types: vec![event_type],
+            filters,
+            filter_connector: Connector::And,
+            auth_token: None,
+            description: None,
+            active: true,
+            secrets: Vec::new(),
+            created_at: Timestamp::ZERO,
+        }));
+    }
+    index
+}
+
+#[expect(clippy::disallowed_methods, reason = "it measures")]
+fn time_of<T>(mut act: impl FnMut() -> T) -> Duration {
+    let (began, mut rounds) = (Instant::now(), 0);
+    loop {
+        for _ in 0..ROUND {
+            black_box(act());
+        }
+        rounds += ROUND;
+        let took = began.elapsed();
+        if took >= LONG_ENOUGH {
+            return took / rounds;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A bulk replay, with hosts that die on the way: nothing is left out, and nothing is replayed twice.
+#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
+
+use std::time::Duration;
+
+use holdfast_core::ids::UrlId;
+use holdfast_core::ports::{Clock, Inbox, QueueName};
+use holdfast_core::records::{DeliveryState, Record, ReplayRecord, ReplayState, UrlReplay};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::usecases::Verdict;
+use holdfast_sim::block_on;
+use holdfast_sim::crash::{Crash, World};
+
+const URL: &str = "http://shop.test/hook";
+const HOUR: Duration = Duration::from_secs(3600);
+const ALL: usize = 9;
+
+/// Three that succeeded at once, three that were found dead, and three that are dead without anybody having noticed.
+fn world_with_ended(seed: u64) -> (World, UrlId) {
+    let mut world = World::new(seed, None);
+    let url_id = world.subscribe(URL).url_id;
+    let steer = |world: &World, action| {
+        block_on(world.engine.steer(&world.tenant, &url_id, action, None, false, "me")).unwrap();
+    };
+    let post = |world: &mut World, ids: [&str; 3]| {
+        ids.into_iter().for_each(|id| world.post(id));
+        while world.work() {}
+    };
+    post(&mut world, ["one", "two", "three"]);
+    steer(&world, Manual::Freeze);
+    post(&mut world, ["four", "five", "six"]);
+    world.clock.advance(HOUR * 53);
+    world.sweep();
+    post(&mut world, ["seven", "eight", "nine"]);
+    world.clock.advance(HOUR * 53);
+    steer(&world, Manual::Enable);
+    (world, url_id)
+}
+
+fn replay_all(world: &World, url_id: &UrlId) -> ReplayRecord {
+    let wanted = UrlReplay {
+        url_id: url_id.clone(),
+        since: None,
+        until: None,
+        states: vec![DeliveryState::Dead, DeliveryState::Delivered],
+        expired_since: None,
+    };
+    block_on(world.engine.replay_url(&world.tenant, wanted)).unwrap().unwrap()
+}
+
+#[track_caller]
+fn assert_each_replayed_once(world: &World, begun: &ReplayRecord) {
+    world.check();
+    let shown = block_on(world.engine.view_replay(&world.tenant, &begun.id)).unwrap().unwrap();
+    assert_eq!((begun.matched as usize, begun.more), (ALL, false));
+    let counts = [shown.matched, shown.done, shown.skipped].map(|n| n as usize);
+    assert_eq!((shown.state, counts), (ReplayState::Done, [ALL, ALL, 0]));
+    let deliveries = world.deliveries();
+    assert_eq!(deliveries.len(), ALL);
+    for delivery in deliveries {
+        assert_eq!((delivery.state, delivery.epoch), (DeliveryState::Delivered, 1), "{}", delivery.key.id());
+    }
+    assert!(!world.store.all().iter().any(|record| matches!(record, Record::Job(_))), "a job is left over");
+}
+
+#[test]
+fn the_host_dies_at_every_await_of_a_bulk_replay() {
+    for after_polls in 1.. {
+        let (mut world, url_id) = world_with_ended(after_polls as u64);
+        world.let_host_die_after(Crash { after_polls });
+        let begun = replay_all(&world, &url_id);
+        world.run_for(HOUR);
+        assert_each_replayed_once(&world, &begun);
+        if !world.has_crashed() {
+            assert!(after_polls > 100, "only {after_polls} places to die");
+            break;
+        }
+    }
+}
+
+#[test]
+fn hosts_side_by_side_that_die_at_any_time() {
+    for seed in 0..40 {
+        let (mut world, url_id) = world_with_ended(seed);
+        world.let_hosts_die(true);
+        let begun = replay_all(&world, &url_id);
+        let until = world.clock.now() + HOUR;
+        world.run_side_by_side(until, |_, _| {});
+        assert_each_replayed_once(&world, &begun);
+    }
+}
+
+#[test]
+fn without_time_left_it_goes_on_with_a_new_ticket() {
+    let (mut world, url_id) = world_with_ended(1);
+    while world.work() {}
+    let begun = replay_all(&world, &url_id);
+    let batch = block_on(world.queue.receive(QueueName::Retry, 10)).unwrap();
+    let receipts = batch.iter().map(|received| received.receipt.clone()).collect();
+    assert_eq!(block_on(world.engine.handle(batch, world.clock.now_real())), [Verdict::Done]);
+    block_on(world.queue.delete(QueueName::Retry, receipts)).unwrap();
+    let shown = block_on(world.engine.view_replay(&world.tenant, &begun.id)).unwrap().unwrap();
+    assert_eq!((shown.state, shown.done), (ReplayState::Running, 0));
+    world.run_for(HOUR);
+    assert_each_replayed_once(&world, &begun);
+}
