@@ -48,7 +48,8 @@ fn with_live_deliveries(world: &mut World) -> Subscription {
     world.receiver.answer(URL, 500);
     world.post("waiting");
     while world.work() {}
-    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false)).unwrap();
+    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
+        .unwrap();
     world.post("parked");
     world.post("parked too");
     // Long enough for whoever died over it to be followed, not for the retry to come due.
@@ -77,7 +78,8 @@ fn live_deliveries_move_to_the_new_url() {
 fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
     at_every_await(|world| {
         let other = world.subscribe(NEW);
-        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Freeze, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Freeze, None, false, "me"))
+            .unwrap();
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
         let subscription = with_live_deliveries(world);
         world.change(&subscription.id, &to_url(NEW));
@@ -85,7 +87,8 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
         for record in world.deliveries().into_iter().filter(|d| d.key.subscription_id == subscription.id) {
             assert_eq!((record.state, record.url.as_str()), (DeliveryState::Parked, NEW));
         }
-        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Enable, None, false)).unwrap();
+        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Enable, None, false, "me"))
+            .unwrap();
         world.run_for(THREE_DAYS);
         assert!(world.deliveries().iter().all(|record| record.state == DeliveryState::Delivered));
     });
@@ -101,7 +104,7 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
         assert_eq!(arrived(world, URL), before, "nothing more is attempted");
         assert!(world.deliveries().iter().all(|record| record.reason == Some(Reason::Inactive)));
         world.change(&subscription.id, &active(true));
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false))
+        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me"))
             .unwrap();
         world.receiver.answer(URL, 200);
         world.post("later");
@@ -142,7 +145,7 @@ fn side_by_side(seed: u64, deaths: bool) {
     };
     let steered = |world: &World, url_id, action| {
         // A frozen URL cannot be disabled; everything else is allowed at any time.
-        let _ = block_on(world.engine.steer(&world.tenant, url_id, action, None, false));
+        let _ = block_on(world.engine.steer(&world.tenant, url_id, action, None, false, "me"));
     };
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
@@ -195,7 +198,8 @@ fn changes_beside_hosts_that_die_lose_nothing() {
 }
 
 fn freeze(world: &World, subscription: &Subscription) {
-    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false)).unwrap();
+    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
+        .unwrap();
 }
 
 /// From outside, whole: what a person asks for while the hosts stand somewhere.
