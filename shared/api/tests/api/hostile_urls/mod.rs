@@ -60,6 +60,22 @@ async fn hostile_urls_are_refused_with_the_rule() {
 }
 
 #[tokio::test]
+async fn a_subscription_cannot_be_moved_to_a_hostile_url() {
+    let world = world(Guard::default());
+    let made = subscribe(&world, "https://receiver.example/").await.expect(StatusCode::CREATED);
+    let path = format!("/v1/subscriptions/{}", made["id"].as_str().unwrap());
+    for (rule, urls) in table::HOSTILE {
+        for url in *urls {
+            let told = world.call("PATCH", &path, json!({ "url": url }).to_string()).await;
+            assert_eq!(told.problem(400), ["url"], "{url:?}");
+            assert!(told.detail().contains(rule), "{url:?}: {}", told.detail());
+        }
+    }
+    let shown = world.get(&path).await.expect(StatusCode::OK);
+    assert_eq!(shown["url"], "https://receiver.example/");
+}
+
+#[tokio::test]
 async fn good_urls_are_taken_as_the_url_standard_writes_them() {
     let world = world(Guard::default());
     for (url, written) in table::GOOD {
