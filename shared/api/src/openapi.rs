@@ -18,6 +18,7 @@ const PARTS: &[&str] = &[
     include_str!("../openapi/urls.json"),
     include_str!("../openapi/deliveries.json"),
     include_str!("../openapi/replays.json"),
+    include_str!("../openapi/activity.json"),
     include_str!("../openapi/keys.json"),
 ];
 
