@@ -13,7 +13,7 @@ use holdfast_core::usecases::{MOST_MINUTES_SHOWN, Overview, UrlCounts};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::Admin;
+use crate::auth::{Across, Admin};
 use crate::params::Params;
 use crate::{App, Problem};
 
@@ -28,6 +28,8 @@ struct ShownOverview {
     parked: ShownCount,
     dead: ShownCount,
     urls: ShownUrls,
+    /// How many tenants these are the numbers of.
+    tenants: ShownCount,
     minutes: Vec<ShownMinute>,
 }
 
@@ -88,7 +90,7 @@ impl ShownMinute {
 }
 
 impl ShownOverview {
-    fn of(overview: &Overview) -> ShownOverview {
+    fn of(overview: &Overview, tenants: ShownCount) -> ShownOverview {
         let UrlCounts { enabled, disabled, frozen, more } = overview.urls;
         ShownOverview {
             at: Time(overview.at),
@@ -98,20 +100,28 @@ impl ShownOverview {
             parked: overview.parked.into(),
             dead: overview.dead.into(),
             urls: ShownUrls { enabled, disabled, frozen, more },
+            tenants,
             minutes: overview.minutes.iter().map(ShownMinute::of).collect(),
         }
     }
 }
 
+/// Of one tenant, or of all together.
 pub(crate) async fn overview(
     State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
+    across: Across,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let minutes = params.number("minutes", 1..=MOST_MINUTES_SHOWN).unwrap_or(DEFAULT_MINUTES);
     params.end()?;
-    let overview = app.engine.overview(&tenant, minutes).await?;
-    Ok(answer::json(StatusCode::OK, &ShownOverview::of(&overview)))
+    let (tenants, more) = across.tenants(&app).await?;
+    // A tenant that nobody has made yet has nothing: so there is an overview even if there is no tenant at all.
+    let mut overview = app.engine.overview(tenants.first().unwrap_or(&across.tag()), minutes).await?;
+    for tenant in tenants.iter().skip(1) {
+        overview.add(&app.engine.overview(tenant, minutes).await?);
+    }
+    let tenants = ShownCount { count: tenants.len() as u64, more };
+    Ok(answer::json(StatusCode::OK, &ShownOverview::of(&overview, tenants)))
 }
 
 #[derive(Serialize)]

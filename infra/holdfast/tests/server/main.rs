@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bound;
+mod canaries;
 mod clock;
 mod freeze;
 mod greeting;

@@ -55,11 +55,6 @@ impl Process {
         Process { child, stdout, stderr }
     }
 
-    /// What was said on standard output and not read yet.
-    pub(crate) fn unread(&self) -> String {
-        self.stdout.try_iter().collect()
-    }
-
     pub(crate) fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()
     }

@@ -174,7 +174,7 @@ async fn the_key_is_kept_for_its_owner_and_never_printed() {
     tenant_of(&server, &receiver).await;
     server.terminate();
     assert!(server.process.exit(Duration::from_secs(30)).await.success());
-    let said = format!("{}{}", server.process.unread(), server.process.stderr());
+    let said = format!("{}{}", server.process.lines().concat(), server.process.stderr());
     assert!(said.contains("starting") && !said.contains(&key), "the key is printed");
 
     let server = Server::serve(folder.path(), &[]);

@@ -52,6 +52,21 @@ impl Across {
         }
     }
 
+    /// All of them, or as many as are looked through for one answer, and whether there are more.
+    pub(crate) async fn tenants(&self, app: &App) -> Result<(Vec<Tenant>, bool), Problem> {
+        let mut tenants: Vec<Tenant> = match &self.tenants {
+            Tenants::One(tenant) => return Ok((vec![tenant.clone()], false)),
+            Tenants::All => Vec::new(),
+        };
+        while let Some(tenant) = next_tenant(app, tenants.last()).await? {
+            if tenants.len() == MOST_LOOKED_THROUGH {
+                return Ok((tenants, true));
+            }
+            tenants.push(tenant);
+        }
+        Ok((tenants, false))
+    }
+
     /// One page. `load` answers a page of one tenant: beyond a place of its own, and at most so many.
     pub(crate) async fn list<T, L, P>(
         &self,

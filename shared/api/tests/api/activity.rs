@@ -97,6 +97,7 @@ async fn nothing_has_happened_at_first() {
         "totals": {"events": 0, "attempts": {"success": 0, "failure": 0, "interrupted": 0}},
         "latency_ms": null, "waiting": none, "parked": none, "dead": none,
         "urls": {"enabled": 0, "disabled": 0, "frozen": 0, "more": false},
+        "tenants": {"count": 1, "more": false},
         "minutes": [minute("01"), minute("02")],
     });
     assert_eq!(overview(&world, "?minutes=2").await, expected);

@@ -298,3 +298,19 @@ async fn everything_of_a_tenant_is_kept_under_its_name() {
     }
     assert!(kinds.len() >= 10, "too little was kept to tell: {kinds:?}");
 }
+
+#[tokio::test]
+async fn an_operator_gets_an_overview_of_all_tenants_or_of_one() {
+    let (world, [a, _]) = two().await;
+    world.engine().flush_activity(true).await;
+    let operator = world.key("", "operator").await;
+    let overview = async |key: &str, path: &str| {
+        let shown = world.call_as(key, "GET", path, "").await.expect(StatusCode::OK);
+        [&shown["totals"]["events"], &shown["urls"]["enabled"], &shown["tenants"]["count"]]
+            .map(|n| n.as_u64().unwrap())
+    };
+    assert_eq!(overview(&a, "/v1/overview").await, [1, 1, 1]);
+    assert_eq!(overview(&operator, "/v1/overview?tenant=b").await, [1, 1, 1]);
+    // The third is the home of the built-in key.
+    assert_eq!(overview(&operator, "/v1/overview").await, [2, 2, 3]);
+}
