@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use holdfast_core::ports::{Clock, Store};
 use holdfast_core::records::{GlimpseRecord, Record};
 use holdfast_core::time::Timestamp;
+use holdfast_core::usecases::DeliveryLog;
 use holdfast_sim::SeededEntropy;
 use serde_json::{Value, json};
 
@@ -194,4 +195,20 @@ async fn several_engines_are_followed_without_gaps_or_repeats() {
         let expected: Vec<String> = (0..posted).map(|n| format!("{n:03}")).collect();
         assert_eq!(seen, expected, "seed {seed}");
     }
+}
+
+#[tokio::test]
+async fn the_cheapest_log_shows_trouble_only() {
+    let world = World::with(true, DeliveryLog::Trouble);
+    world.subscribe("a").await;
+    post(&world, &["good"]).await;
+    world.work().await;
+    world.receiver.status.store(500, Ordering::Relaxed);
+    post(&world, &["bad"]).await;
+    world.work().await;
+    world.engine.flush_activity(true).await;
+    world.clock.advance(SETTLED);
+    assert_eq!(events(&follow(&world, "", "").await.0), ["bad"]);
+    let overview = world.get("/v1/overview").await.expect(StatusCode::OK);
+    assert_eq!(overview["totals"]["attempts"], json!({"success": 1, "failure": 1, "interrupted": 0}));
 }

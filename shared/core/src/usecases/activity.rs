@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use data_encoding::HEXLOWER;
 
-use super::Engine;
 use super::attempt::Attempted;
+use super::{DeliveryLog, Engine};
 use crate::ids::{Tenant, UrlId};
 use crate::records::{
     Attempt, DeliveryRecord, Glimpse, GlimpseRecord, Key, MinuteRecord, Now, Record, VERSION,
@@ -218,7 +218,11 @@ impl Engine {
 
     pub(super) fn note_attempt(&self, attempted: &Attempted) {
         let (new, attempt) = (&attempted.ready.new, self.attempt_record(attempted));
-        self.note(&attempt, (&new.event_id, &new.event_type), attempted.url_id());
+        // The cheapest log keeps nothing of what succeeds at once, here as elsewhere.
+        if self.settings.delivery_log == DeliveryLog::All || attempted.needs_a_record() {
+            return self.note(&attempt, (&new.event_id, &new.event_type), attempted.url_id());
+        }
+        self.count_attempt(&attempt, None);
     }
 
     pub(super) fn note_interrupted(&self, record: &DeliveryRecord, attempt: &Attempt) {
@@ -240,8 +244,12 @@ impl Engine {
             error: attempt.error.as_ref().map(|error| error.chars().take(LONGEST_ERROR).collect()),
             ms: attempt.ms,
         };
+        self.count_attempt(attempt, Some(glimpse));
+    }
+
+    fn count_attempt(&self, attempt: &Attempt, glimpse: Option<Glimpse>) {
         let (outcome, ms) = (attempt.outcome, attempt.ms);
         let count = |counts: &mut Counts| counts.count_attempt(outcome, ms);
-        self.activity.count(&attempt.key.tenant, self.ports.clock.now(), Some(glimpse), count);
+        self.activity.count(&attempt.key.tenant, self.ports.clock.now(), glimpse, count);
     }
 }
