@@ -75,9 +75,10 @@ def call(base: str, key: str, method: str, path: str, body=None):
 
 
 def make_things(base: str, operator: str) -> tuple[list, dict]:
-    """Two tenants with one thing of each kind. Answers who may ask, and the ids of the first one's things."""
+    """Two tenants, and one thing of each kind. Answers who may ask, and the ids of the things."""
     users, kept = [], {}
-    for tenant in ("alpha", "beta"):
+    # The first is at home where the operator is, so that both find the same things.
+    for tenant in ("default", "other"):
         made = call(base, operator, "POST", "/v1/keys", {"tenant": tenant, "role": "admin"})
         users.append(User(tenant, made["key"], made["id"]))
         kept = kept or things_of(base, made["key"])

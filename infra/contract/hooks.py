@@ -14,13 +14,14 @@ RECEIVER = os.environ["CONTRACT_RECEIVER"]
 OWN_KEYS = os.environ["CONTRACT_KEYS"].split()
 # Things that stay, by the first part of their paths.
 KEPT = json.loads(os.environ["CONTRACT_KEPT"])
-TENANT = "alpha"
+TENANT = "default"
 BUILT_IN_KEY = "built-in"
 NO_SUBSCRIPTION = "sub_00000000000000000000000000"
 
 
-def is_sound(case) -> bool:
-    return case.meta is not None and case.meta.generation.mode.is_positive
+def is_sound(case, location: ParameterLocation) -> bool:
+    """Whether this part of the request is as the document wants it. Another part may be unsound on purpose."""
+    return case.meta is not None and not case.meta.is_negative_at(location)
 
 
 def may_be_contacted(url: str) -> bool:
@@ -30,24 +31,20 @@ def may_be_contacted(url: str) -> bool:
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    # What is wrong with one part of a request is found only if the others lead somewhere.
     if isinstance(case.body, dict):
-        mend_body(case.body, is_sound(case))
-    if is_sound(case) and case.query:
+        mend_body(case.body, is_sound(case, ParameterLocation.BODY))
+    if case.query and is_sound(case, ParameterLocation.QUERY):
         mend_query(case.query, case.operation.path)
     if case.path_parameters and "id" in case.path_parameters:
         mend_path(case)
 
 
-def is_made_up(meta) -> bool:
-    """Neither unsound on purpose, nor an example, nor the id of something that an answer told of."""
-    unsound = meta.is_negative_at(ParameterLocation.PATH)
-    return not unsound and not meta.pool_draws and meta.phase.name in (TestPhase.COVERAGE, TestPhase.FUZZING)
-
-
 def mend_path(case):
     path, given = case.operation.path, case.path_parameters
-    # What is right or wrong with the rest of a request is found only where its path leads somewhere.
-    if case.meta is not None and is_made_up(case.meta):
+    # An id that no answer told of is made up, and leads nowhere. Links have ids of their own.
+    made_up = not case.meta.pool_draws and case.meta.phase.name != TestPhase.STATEFUL
+    if made_up and is_sound(case, ParameterLocation.PATH):
         given["id"] = KEPT.get(path.split("/")[2], given["id"])
     # What this run needs to the end is not deleted.
     if case.method == "DELETE" and given["id"] in OWN_KEYS:
