@@ -16,6 +16,7 @@ use crate::{Fault, Problem};
 const DEFAULT_LIMIT: u32 = 50;
 const MOST_LIMIT: u32 = 100;
 const MOST_PARAMS: usize = 64;
+const UNKNOWN: &str = "is not a parameter that is known here; leave it out";
 
 /// The parameters that are not taken yet, and what is wrong with those that are.
 pub(crate) struct Params {
@@ -38,6 +39,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params, Infallible> {
         Ok(Params::of(parts.uri.query().unwrap_or_default()))
     }
+}
+
+/// For calls that have no parameters but `tenant`, which whoever recognises the caller has read already.
+pub(crate) fn refuse_unknown(query: Option<&str>) -> Result<(), Problem> {
+    let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).take(MOST_PARAMS);
+    let unknown = given.filter(|(name, _)| name != "tenant");
+    let faults: Vec<Fault> = unknown.map(|(name, _)| Fault::new(name, UNKNOWN)).collect();
+    if faults.is_empty() { Ok(()) } else { Err(Problem::invalid(faults)) }
 }
 
 impl Params {
@@ -129,7 +138,7 @@ impl Params {
     /// Refuses what was not taken.
     pub(crate) fn end(mut self) -> Result<(), Problem> {
         for name in std::mem::take(&mut self.left).into_keys() {
-            self.fault(&name, "is not a parameter that is known here; leave it out");
+            self.fault(&name, UNKNOWN);
         }
         if self.faults.is_empty() { Ok(()) } else { Err(Problem::invalid(self.faults)) }
     }

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use holdfast_core::ids::{DeliveryKey, JobId, KeyId, SubscriptionId, Tenant, UrlId};
 
-use crate::Problem;
+use crate::{Problem, params};
 
 /// How long the random or derived part of an id is.
 const SHORT_LEN: usize = 26;
@@ -16,6 +16,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathId, Problem> {
+        params::refuse_unknown(parts.uri.query())?;
         let Path(id) =
             Path::from_request_parts(parts, state).await.map_err(|_| Problem::not_found("thing"))?;
         Ok(PathId(id))

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 
-use crate::Problem;
+use crate::{Problem, params};
 
 const MOST_BYTES: usize = 1_000_000;
 /// A body that is too large is still read up to this, and thrown away: whoever hangs up on a client in the middle of its
@@ -22,12 +22,14 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
     type Rejection = Problem;
 
     async fn from_request(request: Request, _: &S) -> Result<Posted, Problem> {
-        let read = tokio::time::timeout(LONGEST_READ, read(request.into_body())).await;
-        read.unwrap_or_else(|_| {
+        let (parts, body) = request.into_parts();
+        let read = tokio::time::timeout(LONGEST_READ, read(body)).await;
+        let posted = read.unwrap_or_else(|_| {
             let detail = "The body did not arrive within 10 s. Send the request again.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
-        })
-        .map(Posted)
+        })?;
+        params::refuse_unknown(parts.uri.query())?;
+        Ok(Posted(posted))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests that are refused, and the fields that the answer names.
 
+use axum::http::StatusCode;
 use serde_json::json;
 
 use holdfast_core::usecases::DeliveryLog;
@@ -164,4 +165,23 @@ async fn bad_parameters_are_refused_by_name() {
     ] {
         assert_eq!(world.get(&format!("/v1/{path}")).await.problem(400), names, "{path}");
     }
+}
+
+#[tokio::test]
+async fn parameters_that_nobody_knows_are_refused_everywhere() {
+    let world = World::new();
+    let id = world.subscribe("a").await["id"].as_str().unwrap().to_owned();
+    let one = format!("/v1/subscriptions/{id}");
+    for (method, path, body) in [
+        ("GET", one.as_str(), ""),
+        ("DELETE", &one, ""),
+        ("PATCH", &one, "{}"),
+        ("POST", "/v1/events", r#"{"type":"a","data":1}"#),
+        ("POST", "/v1/keys", r#"{"tenant":"a","role":"admin"}"#),
+        ("GET", "/v1/overview", ""),
+    ] {
+        let told = world.call(method, &format!("{path}?tenant=default&limt=1"), body).await;
+        assert_eq!(told.problem(400), ["limt"], "{method} {path}");
+    }
+    world.get(&format!("{one}?tenant=default")).await.expect(StatusCode::OK);
 }
