@@ -396,7 +396,7 @@ class Functions(unittest.TestCase):
     def test_only_attempts_leave_through_subnets_and_only_when_given(self):
         inside = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
         for name in FUNCTIONS:
-            attempts = name in ["DeliverFirstFunction", "DeliverRetryFunction"]
+            attempts = name in ["DeliverFirstFunction", "DeliverRetryFunction", "AdminFunction"]
             self.assertIsNone(properties(name).get("VpcConfig"))
             self.assertEqual(attempts, properties(name, **inside).get("VpcConfig") is not None, name)
         self.assertEqual(refused(inside), [])
@@ -474,8 +474,8 @@ class Access(unittest.TestCase):
             self.assertIsNone(properties(role).get("ManagedPolicyArns"), role)
             attached = properties(role, **inside).get("ManagedPolicyArns") or []
             names = [arn["Fn::Sub"].rsplit("/", 1)[1] for arn in attached]
-            deliver = role in ["DeliverFirstRole", "DeliverRetryRole"]
-            self.assertEqual(names, ["AWSLambdaVPCAccessExecutionRole"] if deliver else [], role)
+            leaves = role in ["DeliverFirstRole", "DeliverRetryRole", "AdminRole"]
+            self.assertEqual(names, ["AWSLambdaVPCAccessExecutionRole"] if leaves else [], role)
 
     def test_only_lambda_takes_the_roles(self):
         for role in of_type("AWS::IAM::Role"):

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::answer::{self, Time};
 use crate::auth::{Across, Admin};
+use crate::events::is_id;
 use crate::params::Params;
 use crate::path::{self, PathId};
 use crate::{App, Problem};
@@ -44,8 +45,16 @@ struct ShownAttempt<'a> {
     excerpt: Option<&'a str>,
 }
 
+/// How much of a receiver's answer is shown where there are many: all of it would make a page larger than a function may answer.
+const SHORT_EXCERPT: usize = 256;
+
 impl<'a> ShownDelivery<'a> {
+    /// One of many.
     pub(crate) fn of(view: &'a DeliveryView) -> ShownDelivery<'a> {
+        ShownDelivery::with_excerpts(view, SHORT_EXCERPT)
+    }
+
+    fn with_excerpts(view: &'a DeliveryView, longest: usize) -> ShownDelivery<'a> {
         ShownDelivery {
             id: &view.id,
             event_id: &view.event_id,
@@ -59,13 +68,13 @@ impl<'a> ShownDelivery<'a> {
             accepted_at: Time(view.accepted_at),
             due_at: view.due_at.map(Time),
             expires_at: view.expires_at.map(Time),
-            attempts: view.attempts.iter().map(ShownAttempt::of).collect(),
+            attempts: view.attempts.iter().map(|attempt| ShownAttempt::of(attempt, longest)).collect(),
         }
     }
 }
 
 impl<'a> ShownAttempt<'a> {
-    fn of(attempt: &'a Attempt) -> ShownAttempt<'a> {
+    fn of(attempt: &'a Attempt, longest: usize) -> ShownAttempt<'a> {
         ShownAttempt {
             n: attempt.n,
             epoch: attempt.epoch,
@@ -74,9 +83,15 @@ impl<'a> ShownAttempt<'a> {
             status: attempt.status,
             error: attempt.error.as_deref(),
             ms: attempt.ms,
-            excerpt: attempt.excerpt.as_deref(),
+            excerpt: attempt.excerpt.as_deref().map(|text| beginning(text, longest)),
         }
     }
+}
+
+/// At most so many bytes of it, and no half character.
+fn beginning(text: &str, longest: usize) -> &str {
+    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
 }
 
 const STATES: [(&str, DeliveryState); 4] = [
@@ -93,6 +108,9 @@ fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
     let subscription = params.text("subscription").map(|id| path::subscription_id(&id));
     let state = params.word("state", &STATES);
     let (since, until) = (params.time("since"), params.time("until"));
+    if event.as_ref().is_some_and(|id| !is_id(id)) {
+        return None;
+    }
     // Inside out: an id that was given must be one.
     let url = url.map_or(Some(None), |id| id.map(Some))?;
     let subscription = subscription.map_or(Some(None), |id| id.map(Some))?;
@@ -133,5 +151,5 @@ pub(crate) async fn view(
 ) -> Result<Response, Problem> {
     let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
-    Ok(answer::json(StatusCode::OK, &ShownDelivery::of(&view)))
+    Ok(answer::json(StatusCode::OK, &ShownDelivery::with_excerpts(&view, usize::MAX)))
 }

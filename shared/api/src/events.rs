@@ -142,7 +142,7 @@ fn event_of(mut fields: Fields<'_>, faults: &mut Vec<Fault>) -> Option<NewEvent>
     Some(NewEvent { id, event_type: event_type?, subject, data: data?.to_owned() })
 }
 
-fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
 }
 

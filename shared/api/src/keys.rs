@@ -13,12 +13,12 @@ use holdfast_core::usecases::{DeleteKeyError, ListPage, NewKey};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
-use crate::auth::{BuiltIn, Operator};
+use crate::auth::{BuiltIn, KeyMaker, Operator};
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::posted::Posted;
-use crate::{App, Fault, Problem};
+use crate::{App, Problem};
 
 const LONGEST_DESCRIPTION: usize = 1_024;
 
@@ -68,13 +68,9 @@ impl<'a> ShownKey<'a> {
 
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
-    Operator { tenant, .. }: Operator,
+    KeyMaker: KeyMaker,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    if tenant.is_some() {
-        let detail = "belongs into the body here; leave it out of the URL";
-        return Err(Problem::invalid(vec![Fault::new("tenant", detail)]));
-    }
     let new = new_key(&body, app.engine.clock().now_real())?;
     let made = app.engine.create_key(new).await?;
     let shown = ShownKey { key: Some(&made.text), ..ShownKey::of(&made.record) };

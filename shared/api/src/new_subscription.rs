@@ -11,6 +11,8 @@ use crate::{Fault, Problem};
 
 const MOST_TYPES: usize = 100;
 const MOST_FILTERS: usize = 50;
+/// Every function that takes events holds all filters of a tenant in its memory.
+const MOST_FILTER_BYTES: usize = 16_384;
 const LONGEST_PATH: usize = 1_024;
 const LONGEST_TOKEN: usize = 4_096;
 const LONGEST_DESCRIPTION: usize = 1_024;
@@ -104,6 +106,10 @@ fn check_types(types: &[String], fields: &mut Fields<'_>, faults: &mut Vec<Fault
 fn filters_of(items: Vec<&RawValue>, fields: &mut Fields<'_>, faults: &mut Vec<Fault>) -> Vec<Filter> {
     if items.len() > MOST_FILTERS {
         fields.fault("filters", format!("must have at most {MOST_FILTERS} filters"));
+        return Vec::new();
+    }
+    if items.iter().map(|item| item.get().len()).sum::<usize>() > MOST_FILTER_BYTES {
+        fields.fault("filters", format!("must have at most {MOST_FILTER_BYTES} bytes together"));
         return Vec::new();
     }
     let filters = items.into_iter().enumerate();

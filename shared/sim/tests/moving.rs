@@ -1,5 +1,7 @@
 //! A subscription changes at any moment, and whoever acts on that may die at any await: nothing is lost, nothing stays behind.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::cell::RefCell;
 use std::time::Duration;
 

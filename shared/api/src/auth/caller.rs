@@ -58,7 +58,7 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 }
 
 /// As strict as other parameters are.
-fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
+pub(super) fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
     let mut given = url::form_urlencoded::parse(query.as_bytes())
         .filter(|(name, _)| name == "tenant")
         .map(|(_, value)| value.into_owned());

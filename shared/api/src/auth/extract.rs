@@ -8,8 +8,8 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
 use super::across::{Across, Tenants};
-use super::caller::Caller;
-use crate::{App, Problem};
+use super::caller::{Caller, tenant_param};
+use crate::{App, Fault, Problem};
 
 /// Whoever may post events of this tenant.
 pub(crate) struct Producer {
@@ -28,6 +28,9 @@ pub(crate) struct Operator {
     /// The tenant that `?tenant=` names.
     pub(crate) tenant: Option<Tenant>,
 }
+
+/// An operator who makes a key: its tenant is in the body, so that none is named beside it.
+pub(crate) struct KeyMaker;
 
 impl FromRequestParts<Arc<App>> for Producer {
     type Rejection = Problem;
@@ -63,5 +66,18 @@ impl FromRequestParts<Arc<App>> for Operator {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Operator, Problem> {
         let caller = Caller::with(Role::Operator, parts, app).await?;
         Ok(Operator { tenant: caller.named_tenant(parts, app).await? })
+    }
+}
+
+impl FromRequestParts<Arc<App>> for KeyMaker {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<KeyMaker, Problem> {
+        Caller::with(Role::Operator, parts, app).await?;
+        if tenant_param(parts.uri.query().unwrap_or_default())?.is_none() {
+            return Ok(KeyMaker);
+        }
+        let detail = "belongs into the body here; leave it out of the URL";
+        Err(Problem::invalid(vec![Fault::new("tenant", detail)]))
     }
 }

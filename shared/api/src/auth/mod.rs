@@ -12,5 +12,5 @@ mod keys;
 
 pub(crate) use across::{Across, Owned};
 pub use built_in::{BuiltIn, HashedKey};
-pub(crate) use extract::{Admin, Operator, Producer};
+pub(crate) use extract::{Admin, KeyMaker, Operator, Producer};
 pub use keys::Keys;

@@ -180,8 +180,20 @@ async fn parameters_that_nobody_knows_are_refused_everywhere() {
         ("POST", "/v1/keys", r#"{"tenant":"a","role":"admin"}"#),
         ("GET", "/v1/overview", ""),
     ] {
-        let told = world.call(method, &format!("{path}?tenant=default&limt=1"), body).await;
+        let told = world.call(method, &format!("{path}?limt=1"), body).await;
         assert_eq!(told.problem(400), ["limt"], "{method} {path}");
     }
     world.get(&format!("{one}?tenant=default")).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn filters_have_a_size_together() {
+    let world = World::new();
+    let filters = |length: usize| {
+        let filter = json!({"field": "data.a", "op": "eq", "value": "x".repeat(length)});
+        json!({"url": "https://receiver.example/", "event_types": ["*"], "filters": [filter, filter]})
+            .to_string()
+    };
+    assert_eq!(world.post("/v1/subscriptions", filters(8_200)).await.problem(400), ["filters"]);
+    world.post("/v1/subscriptions", filters(8_100)).await.expect(StatusCode::CREATED);
 }

@@ -124,3 +124,31 @@ async fn a_delivery_without_its_body_is_not_replayed() {
     told.problem(409);
     assert!(told.detail().contains("body"), "{}", told.detail());
 }
+
+#[tokio::test]
+async fn what_a_receiver_said_is_cut_short_in_lists() {
+    let world = World::new();
+    world.subscribe("a").await;
+    // The cut would fall into the middle of a character.
+    let long = format!("x{}", "é".repeat(1_000));
+    world.receiver.says.set(long.clone()).unwrap();
+    world.post("/v1/events", r#"{"id":"x","type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let listed = world.get("/v1/deliveries").await.expect(StatusCode::OK)["items"][0].clone();
+    let event = world.get("/v1/events/x").await.expect(StatusCode::OK)["deliveries"][0].clone();
+    for shown in [&listed, &event] {
+        assert_eq!(shown["attempts"][0]["excerpt"], long[..255]);
+    }
+    let one = world.get(&format!("/v1/deliveries/{}", listed["id"].as_str().unwrap())).await;
+    assert_eq!(one.expect(StatusCode::OK)["attempts"][0]["excerpt"], long);
+}
+
+#[tokio::test]
+async fn an_event_that_cannot_be_has_no_deliveries() {
+    let world = World::new();
+    for id in ["é".repeat(2_000), "%00".to_owned(), "a%20b".to_owned()] {
+        let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();
+        let listed = world.get(&format!("/v1/deliveries?event={id}")).await.expect(StatusCode::OK);
+        assert_eq!(listed["items"], json!([]));
+    }
+}

@@ -47,6 +47,8 @@ pub(crate) struct Receiver {
     pub(crate) status_at: Mutex<HashMap<String, u16>>,
     pub(crate) bodies: Mutex<Vec<Bytes>>,
     pub(crate) requests: Mutex<Vec<AttemptRequest>>,
+    /// What it says; a few words if it is not told.
+    pub(crate) says: OnceLock<String>,
     /// Checks URLs in its place; without one, all are fine.
     pub(crate) guard: OnceLock<Arc<dyn Sender>>,
 }
@@ -70,7 +72,11 @@ impl Sender for Receiver {
         let status = own.unwrap_or_else(|| self.status.load(Ordering::Relaxed));
         self.bodies.lock().unwrap().push(request.body.clone());
         self.requests.lock().unwrap().push(request);
-        let answer = Received::Status { status, excerpt: "as told".to_owned(), retry_after: None };
+        let answer = Received::Status {
+            status,
+            excerpt: self.says.get().cloned().unwrap_or_else(|| "as told".to_owned()),
+            retry_after: None,
+        };
         AttemptResult { answer, took: Duration::from_millis(3) }
     }
 

@@ -78,9 +78,14 @@ impl Engine {
                 return Ok(());
             }
             let page = self.replayable(&job.tenant, &work, PAGE).await?;
-            let some = &page.deliveries[..self.as_many_as_are_left(&work, &page.deliveries)];
-            self.replay_some(&mut work, some).await?;
-            if !page.more && some.len() == page.deliveries.len() {
+            let mut rest = &page.deliveries[..];
+            // What cannot be replayed leaves its place in the step to those behind it.
+            while work.left > 0 && !rest.is_empty() {
+                let (some, others) = rest.split_at(self.as_many_as_are_left(&work, rest));
+                self.replay_some(&mut work, some).await?;
+                rest = others;
+            }
+            if !page.more && rest.is_empty() {
                 return self.end_bulk_replay(&job, work, version).await;
             }
             // Somebody else goes on with this if it was changed.

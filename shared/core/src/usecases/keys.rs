@@ -87,7 +87,7 @@ impl Engine {
         let mut looked_through = 0;
         loop {
             let found = self.keys_after(page.next.take(), limit - page.items.len()).await?;
-            looked_through += found.items.len();
+            looked_through += super::inspect::looked_at(found.items.len());
             page.next = found.next;
             let wanted = |key: &KeyRecord| tenant.is_none_or(|tenant| key.tenant.as_ref() == Some(tenant));
             page.items.extend(found.items.into_iter().filter(wanted));

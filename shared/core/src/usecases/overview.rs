@@ -1,5 +1,7 @@
 //! How a tenant is doing: what happened in the last minutes, and what waits for somebody.
 
+use std::collections::BTreeMap;
+
 use futures_util::future::{try_join, try_join4};
 
 use super::steer::MOST_COUNTED;
@@ -14,6 +16,8 @@ use crate::time::Timestamp;
 pub const MOST_MINUTES_SHOWN: u32 = 1_440;
 
 const PAGE: usize = 500;
+/// Each engine has a record for each of its minutes: a day of very many engines is not read to its end.
+const MOST_PAGES: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overview {
@@ -89,7 +93,7 @@ impl Engine {
             self.minutes_since(tenant, first_minute(now, minutes)),
         );
         let ((waiting, parked, dead, counted), urls) = try_join(deliveries, self.count_urls(tenant)).await?;
-        let minutes = by_minute(now, minutes, counted.iter().map(|one| (one.minute, &one.counts)));
+        let minutes = by_minute(now, minutes, counted.iter().map(|(minute, counts)| (*minute, counts)));
         let mut totals = Counts::default();
         minutes.iter().for_each(|(_, counts)| totals.add(counts));
         // What is past its time is dead, whether or not anything has touched it yet.
@@ -154,29 +158,36 @@ impl Engine {
         })
     }
 
-    /// What all engines counted since then.
+    /// What all engines counted since then, minute by minute. Newest first, so that what is given up is the oldest.
     async fn minutes_since(
         &self,
         tenant: &Tenant,
         first: Timestamp,
-    ) -> Result<Vec<MinuteRecord>, Unavailable> {
-        let mut minutes = Vec::new();
-        // Before everything of that minute, because an engine's name follows there.
-        let mut after = Some(first.sort_key());
-        while after.is_some() {
+    ) -> Result<BTreeMap<Timestamp, Counts>, Unavailable> {
+        let mut minutes: BTreeMap<Timestamp, Counts> = BTreeMap::new();
+        let mut after = None;
+        for _ in 0..MOST_PAGES {
             let query = Query {
                 partition: MinuteRecord::partition(tenant),
                 prefix: String::new(),
                 after,
-                order: Order::Ascending,
+                order: Order::Descending,
                 limit: PAGE,
             };
             let page = self.ports.store.query(query).await?;
-            minutes.extend(page.items.into_iter().filter_map(|item| match item.record {
+            let found = page.items.into_iter().filter_map(|item| match item.record {
                 Record::Minute(minute) => Some(minute),
                 _ => None,
-            }));
+            });
+            let mut older = false;
+            for one in found {
+                older |= one.minute < first;
+                minutes.entry(one.minute).or_default().add(&one.counts);
+            }
             after = page.next;
+            if older || after.is_none() {
+                break;
+            }
         }
         Ok(minutes)
     }

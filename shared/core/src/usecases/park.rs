@@ -59,10 +59,11 @@ impl Engine {
                 }
                 UrlState::Enabled => {}
             }
-            if let Some(release) = url.releasing {
-                return Ok(Some(release_ticket(tenant, url_id, release.step, Duration::ZERO)));
+            // A release that is about to end must not end over this: whoever ends it then finds the record changed.
+            match &mut url.releasing {
+                Some(release) => release.enabled_at_real = now.real,
+                None => url.start_release(now),
             }
-            url.start_release(now);
             if self.put_url(&url, version, None).await? {
                 let step = url.releasing.map_or(0, |r| r.step);
                 return Ok(Some(release_ticket(tenant, url_id, step, Duration::ZERO)));

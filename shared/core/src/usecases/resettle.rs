@@ -74,7 +74,8 @@ impl Engine {
             from: None,
             to: None,
             after: work.after.clone(),
-            order: Order::Ascending,
+            // Newest first: what is alive is met long before what was delivered days ago.
+            order: Order::Descending,
             limit: PAGE,
         };
         let page = self.ports.store.query_index(query).await?;

@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 
 use super::super::{Engine, Unavailable};
-use super::{DeliveryView, ListPage, MOST_LOOKED_THROUGH};
+use super::{DeliveryView, ListPage, MOST_LOOKED_THROUGH, looked_at};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Order, Query};
 use crate::records::{DeliveryRecord, DeliveryState, ListIndex, Record, TopicName};
@@ -98,7 +98,7 @@ impl Engine {
                 limit: limit - page.items.len(),
             };
             let found = self.ports.store.query_index(query).await.map_err(Unavailable::from)?;
-            looked_through += found.items.len();
+            looked_through += looked_at(found.items.len());
             page.next = found.next;
             let mut keys: Vec<DeliveryKey> =
                 found.items.iter().filter_map(|v| listed_key(&v.record)).collect();

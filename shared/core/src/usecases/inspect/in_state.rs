@@ -1,7 +1,7 @@
 //! Lists of what is in one state, from the index of that state: nothing else is looked through.
 
 use super::super::{Engine, Unavailable};
-use super::{DeliveryFilter, DeliveryView, ListPage, MOST_LOOKED_THROUGH, UrlView};
+use super::{DeliveryFilter, DeliveryView, ListPage, MOST_LOOKED_THROUGH, UrlView, looked_at};
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::{IndexQuery, Order, Versioned};
 use crate::records::{ListIndex, Record, TopicName};
@@ -28,7 +28,7 @@ impl Engine {
             let to = page.next.take().into_iter().chain(until).min();
             let wanted = limit - page.items.len();
             let (found, more) = self.deliveries_in(topic, tenant, filter.since, to, wanted).await?;
-            looked_through += found.len();
+            looked_through += looked_at(found.len());
             page.next = found.last().filter(|_| more).map(|(place, _)| place.clone());
             let keys: Vec<DeliveryKey> = found.into_iter().map(|(_, key)| key).collect();
             // It is shown as it is now, which may be later than what the index says.

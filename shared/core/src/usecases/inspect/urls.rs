@@ -4,7 +4,7 @@ use futures_util::future::join;
 
 use super::super::steer::MOST_COUNTED;
 use super::super::{Engine, Unavailable};
-use super::{ListPage, MOST_LOOKED_THROUGH};
+use super::{ListPage, MOST_LOOKED_THROUGH, looked_at};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Order, Query};
 use crate::records::{HistoryEntry, Record, TopicName, UrlListEntry, UrlRecord};
@@ -72,7 +72,7 @@ impl Engine {
                 limit: limit - page.items.len(),
             };
             let found = self.ports.store.query(query).await?;
-            looked_through += found.items.len();
+            looked_through += looked_at(found.items.len());
             page.next = found.next;
             let keys: Vec<_> = found
                 .items
