@@ -46,7 +46,7 @@ async fn first_attempt(scene: &Scene<'_>, subscription: &Subscription) -> Result
     let body = json!({ "id": event_id, "type": scene.event_type("one"), "data": "back" }).to_string();
     let message = Message::FirstAttempt(FirstAttempt {
         key: DeliveryKey {
-            tenant: "default".into(),
+            tenant: scene.host.tenant.as_str().into(),
             event_key: EventKey::of(&event_id, accepted_at),
             subscription_id: subscription.id.as_str().into(),
         },
