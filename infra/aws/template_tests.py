@@ -174,6 +174,7 @@ class Parameters(unittest.TestCase):
         self.assertEqual(PARAMETERS["KeepDays"]["MinValue"], 7)
         for name, least, most in [
             ("RetryConcurrency", 2, 1000),
+            ("SecretOverlapHours", 0, 720),
             ("FirstBatchSize", 1, 100),
             ("RetryBatchSize", 1, 100),
             ("FirstBatchWindow", 0, 10),
@@ -340,6 +341,7 @@ class Functions(unittest.TestCase):
         "HOLDFAST_FUNCTION_TIMEOUT_S": "30",
         "HOLDFAST_VISIBILITY_S": "180",
         "HOLDFAST_KEEP_DAYS": "14",
+        "HOLDFAST_SECRET_OVERLAP_HOURS": "24",
         "HOLDFAST_DELIVERY_LOG": "all",
         "HOLDFAST_HTTP_TARGETS": "refuse",
         "HOLDFAST_ALLOWED_TARGETS": "",

@@ -104,6 +104,9 @@ struct CommonArgs {
     /// How many days delivered and dead deliveries are kept.
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     keep_days: u64,
+    /// For how many hours a signing secret that was replaced signs along.
+    #[arg(long, value_name = "HOURS", default_value_t = 24)]
+    secret_overlap_hours: u64,
     /// Which deliveries can be looked up: all, or only those that needed more than one attempt.
     #[arg(long, value_enum, default_value_t = LogChoice::All)]
     delivery_log: LogChoice,
@@ -187,6 +190,7 @@ impl CommonArgs {
                 LogChoice::Trouble => DeliveryLog::Trouble,
             },
             http_allowed: way_out.guard.http_allowed,
+            secret_overlap: Duration::from_secs(self.secret_overlap_hours.saturating_mul(3_600)),
             ..EngineSettings::default()
         };
         Settings {

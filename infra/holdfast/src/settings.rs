@@ -75,6 +75,7 @@ impl Settings {
             http_timeout_ms = self.engine.http_timeout.as_millis() as u64,
             function_timeout_ms = self.engine.function_timeout.as_millis() as u64,
             keep_days = self.engine.keep.as_secs() / 86_400,
+            secret_overlap_hours = self.engine.secret_overlap.as_secs() / 3_600,
             delivery_log = ?self.engine.delivery_log,
             http_targets = guard.http_allowed,
             allowed_targets = allowed.join(","),

@@ -10,6 +10,7 @@ mod greeting;
 mod guides;
 mod kill;
 mod kill_replays;
+mod overlap;
 mod process;
 mod refusals;
 mod serve;

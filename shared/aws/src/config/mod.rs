@@ -27,6 +27,8 @@ const LONGEST_FUNCTION_S: u64 = 900;
 const FASTEST: u64 = 1_000_000;
 const DAY_S: u64 = 86_400;
 const LONGEST_KEEP_DAYS: u64 = 3_650;
+const HOUR_S: u64 = 3_600;
+const LONGEST_OVERLAP_HOURS: u64 = 720;
 /// While one function works on a batch, its messages must not be handed to another one. Six is what AWS recommends.
 const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 
@@ -138,6 +140,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
     let http_timeout_ms = reader.number("HOLDFAST_HTTP_TIMEOUT_MS", 1..=LONGEST_FUNCTION_S * 1_000);
     let function_timeout_s = reader.number("HOLDFAST_FUNCTION_TIMEOUT_S", 1..=LONGEST_FUNCTION_S);
     let keep_days = reader.number("HOLDFAST_KEEP_DAYS", 1..=LONGEST_KEEP_DAYS);
+    let secret_overlap_hours = reader.number("HOLDFAST_SECRET_OVERLAP_HOURS", 0..=LONGEST_OVERLAP_HOURS);
     let logs = [("all", DeliveryLog::All), ("trouble", DeliveryLog::Trouble)];
     let delivery_log = reader.choice("HOLDFAST_DELIVERY_LOG", &logs);
     let http_allowed = reader.choice("HOLDFAST_HTTP_TARGETS", &[("refuse", false), ("allow", true)]);
@@ -147,6 +150,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
         keep: Duration::from_secs(keep_days? * DAY_S),
         delivery_log: delivery_log?,
         http_allowed: http_allowed?,
+        secret_overlap: Duration::from_secs(secret_overlap_hours? * HOUR_S),
         ..Settings::default()
     };
     let faults = settings.faults();
@@ -214,6 +218,7 @@ impl Config {
             function_timeout_s = settings.function_timeout.as_secs(),
             visibility_s = self.visibility.as_secs(),
             keep_days = settings.keep.as_secs() / DAY_S,
+            secret_overlap_hours = settings.secret_overlap.as_secs() / HOUR_S,
             delivery_log = ?settings.delivery_log,
             http_allowed = settings.http_allowed,
             allowed_targets = ?self.way_out.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),

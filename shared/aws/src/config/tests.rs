@@ -7,7 +7,7 @@ use holdfast_core::usecases::DeliveryLog;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
 
-const SOUND: [(&str, &str); 15] = [
+const SOUND: [(&str, &str); 16] = [
     ("HOLDFAST_STACK", "holdfast"),
     ("HOLDFAST_TABLE", "holdfast-table"),
     ("HOLDFAST_FIRST_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/first"),
@@ -19,6 +19,7 @@ const SOUND: [(&str, &str); 15] = [
     ("HOLDFAST_FUNCTION_TIMEOUT_S", "30"),
     ("HOLDFAST_VISIBILITY_S", "180"),
     ("HOLDFAST_KEEP_DAYS", "14"),
+    ("HOLDFAST_SECRET_OVERLAP_HOURS", "24"),
     ("HOLDFAST_DELIVERY_LOG", "all"),
     ("HOLDFAST_HTTP_TARGETS", "refuse"),
     ("HOLDFAST_TIME_SCALE", "1"),
@@ -57,7 +58,7 @@ fn a_sound_environment_is_taken() {
 
 #[test]
 fn each_fault_is_one_sentence_that_names_its_variable() {
-    let table: [(&[(&str, &str)], &str); 31] = [
+    let table: [(&[(&str, &str)], &str); 32] = [
         (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
         (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
         (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
@@ -79,6 +80,7 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         (&[("HOLDFAST_VISIBILITY_S", "43201")], "from 1 to 43200"),
         (&[("HOLDFAST_KEEP_DAYS", "6")], "HOLDFAST_KEEP_DAYS"),
         (&[("HOLDFAST_KEEP_DAYS", "99999999999999999999")], "HOLDFAST_KEEP_DAYS"),
+        (&[("HOLDFAST_SECRET_OVERLAP_HOURS", "721")], "from 0 to 720"),
         (&[("HOLDFAST_DELIVERY_LOG", "some")], "one of: all, trouble"),
         (&[("HOLDFAST_HTTP_TARGETS", "true")], "one of: refuse, allow"),
         (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,x")], "HOLDFAST_ALLOWED_TARGETS: \"x\" is not a network"),

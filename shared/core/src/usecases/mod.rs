@@ -111,6 +111,9 @@ impl Default for Settings {
 /// How long it may take to write down what came of an attempt.
 const LONGEST_CONCLUSION: Duration = Duration::from_secs(2);
 
+/// 30 days: a secret was replaced for a reason.
+const LONGEST_OVERLAP: Duration = Duration::from_secs(720 * 3_600);
+
 const SHORTEST_KEEP: Duration = Duration::from_secs(7 * 86_400);
 
 impl Settings {
@@ -135,6 +138,9 @@ impl Settings {
         }
         if self.keep < SHORTEST_KEEP {
             faults.push("deliveries must be kept for at least 7 days".to_owned());
+        }
+        if self.secret_overlap > LONGEST_OVERLAP {
+            faults.push("a replaced signing secret may sign along for at most 720 hours".to_owned());
         }
         faults
     }
