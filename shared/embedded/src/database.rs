@@ -1,5 +1,6 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
@@ -30,6 +31,7 @@ impl Database {
         let lock = lock(dir)?;
         let file = dir.join(FILE);
         check_header(&file)?;
+        create_for_owner(&file)?;
         let connection = Connection::open(&file).map_err(|e| failed(&file, &e))?;
         let mut database = Database { connection, lock, file, opens: 0 };
         database.prepare().map_err(|e| failed(&database.file, &e))??;
@@ -133,6 +135,18 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse { dir: dir.to_owned() }),
         Err(TryLockError::Error(e)) => Err(not_writable(e)),
+    }
+}
+
+/// It holds signing secrets, tokens and payloads, so nobody else on this machine may read it. What SQLite puts beside it gets the
+/// same mode.
+fn create_for_owner(file: &Path) -> Result<(), OpenError> {
+    match File::options().write(true).create_new(true).mode(0o600).open(file) {
+        Err(e) if e.kind() != ErrorKind::AlreadyExists => {
+            let dir = file.parent().unwrap_or(file).to_owned();
+            Err(OpenError::NotWritable { dir, why: e.to_string() })
+        }
+        _ => Ok(()),
     }
 }
 

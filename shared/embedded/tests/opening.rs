@@ -316,3 +316,15 @@ fn what_is_over_is_purged_bit_by_bit() {
         assert!(embedded.store.get(&[key]).await.unwrap()[0].is_some());
     });
 }
+
+#[test]
+fn what_is_kept_is_for_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = open(dir.path()).unwrap();
+    for name in ["holdfast.db", "holdfast.db-wal", "holdfast.db-shm"] {
+        let mode = fs::metadata(dir.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+    embedded.close();
+}
