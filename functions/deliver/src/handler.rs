@@ -9,9 +9,9 @@ use std::sync::Arc;
 use holdfast_aws::batch::{self, Leftovers};
 use holdfast_aws::config::Trigger;
 use holdfast_aws::{Deadline, metrics};
+use holdfast_core::engine::Engine;
 use holdfast_core::ports::QueueName;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::Engine;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent};
 use serde_json::value::RawValue;
 
@@ -46,7 +46,7 @@ impl Handler {
     ) -> Result<BatchReply, Diagnostic> {
         let items = sqs_event::items(event).map_err(|error| failed("NotABatch", &error))?;
         let settled = batch::handle(&self.engine, &*self.leftovers, queue, items, deadline).await;
-        let tally = self.engine.take_tally();
+        let tally = self.engine.take_counters();
         self.publish(&metrics::of_batch(tally, settled.given_back.len(), settled.dead_letters));
         Ok(settled.into())
     }
@@ -57,7 +57,7 @@ impl Handler {
         let report = swept.map_err(|error| failed("SweepFailed", &error))?;
         let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
         tracing::info!(looked_at = report.looked_at, oldest_overdue_ms, more = report.more, "swept");
-        self.publish(&metrics::of_sweep(report, self.engine.take_tally()));
+        self.publish(&metrics::of_sweep(report, self.engine.take_counters()));
         Ok(())
     }
 

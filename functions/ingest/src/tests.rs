@@ -6,11 +6,11 @@ use std::time::Duration;
 use axum::Router;
 use holdfast_api::{App, Keys};
 use holdfast_aws::gateway;
-use holdfast_core::messages::Message;
+use holdfast_core::engine::{Engine, NewSubscription, Ports, Settings};
 use holdfast_core::ports::{AttemptRequest, AttemptResult, Inbox, QueueName, Sender};
+use holdfast_core::records::Message;
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{Engine, NewSubscription, Ports, Settings};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use serde_json::Value;
 

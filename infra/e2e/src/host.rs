@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::receiver::Receiver;
 use crate::timing::Timing;
 
-const LONGEST_ANSWER: Duration = Duration::from_secs(60);
+const MAX_ANSWER: Duration = Duration::from_secs(60);
 
 /// Where the host is, how it keeps time, and the receiver that it delivers to.
 #[derive(Clone)]
@@ -60,7 +60,7 @@ impl Host {
     pub fn with(base: &str, key: &str, speed: u32, receiver: Receiver) -> Result<Host> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls()?)
-            .timeout(LONGEST_ANSWER)
+            .timeout(MAX_ANSWER)
             .no_proxy()
             .build()?;
         let run = format!("r{:x}", clock::real_ms());

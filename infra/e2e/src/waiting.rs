@@ -8,7 +8,7 @@ use tokio::time::Instant;
 /// Long enough for anything that should happen at once, on a machine that is busy with other things.
 pub const SOON: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(15);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// Looks again and again until there is an answer. An error ends the wait; so does the deadline, saying what was awaited.
 pub async fn until<T>(
@@ -28,6 +28,6 @@ pub async fn until<T>(
             bail!("{what}: not so within {within:?}");
         }
         // A host that answers slowly is busy: looking again at once would keep it so.
-        ticks.reset_after(looked.elapsed().clamp(BETWEEN_LOOKS, LONGEST_PAUSE));
+        ticks.reset_after(looked.elapsed().clamp(BETWEEN_LOOKS, MAX_PAUSE));
     }
 }

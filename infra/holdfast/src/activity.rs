@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::usecases::Engine;
+use holdfast_core::engine::Engine;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 

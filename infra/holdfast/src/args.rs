@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use holdfast_core::rules::guard::WayOut;
-use holdfast_core::usecases::{DeliveryLog, Settings as EngineSettings};
+use holdfast_core::engine::{DeliveryLog, Settings as EngineSettings};
+use holdfast_core::rules::guard::EgressPolicy;
 
 use crate::settings::{Mode, Settings};
 use crate::targets::TargetArgs;
@@ -165,22 +165,28 @@ impl Cli {
 
 impl DevArgs {
     fn settings(self, faults: &mut Vec<String>) -> Settings {
-        let way_out = self.targets.for_development(faults);
+        let egress_policy = self.targets.for_development(faults);
         let DevArgs { listen, data, speed, .. } = self;
-        Settings { speed, ..self.common.settings(Mode::Development, listen, data, way_out) }
+        Settings { speed, ..self.common.settings(Mode::Development, listen, data, egress_policy) }
     }
 }
 
 impl ServeArgs {
     fn settings(self, faults: &mut Vec<String>) -> Settings {
         let http_allowed = self.http_targets == HttpTargets::Allow;
-        let way_out = self.targets.strict(http_allowed, self.ports.as_deref(), faults);
-        self.common.settings(Mode::Strict, self.listen, self.data, way_out)
+        let egress_policy = self.targets.strict(http_allowed, self.ports.as_deref(), faults);
+        self.common.settings(Mode::Strict, self.listen, self.data, egress_policy)
     }
 }
 
 impl CommonArgs {
-    fn settings(self, mode: Mode, listen: SocketAddr, data: PathBuf, way_out: WayOut) -> Settings {
+    fn settings(
+        self,
+        mode: Mode,
+        listen: SocketAddr,
+        data: PathBuf,
+        egress_policy: EgressPolicy,
+    ) -> Settings {
         let engine = EngineSettings {
             http_timeout: Duration::from_millis(self.http_timeout_ms),
             function_timeout: Duration::from_millis(self.function_timeout_ms),
@@ -189,7 +195,7 @@ impl CommonArgs {
                 LogChoice::All => DeliveryLog::All,
                 LogChoice::Trouble => DeliveryLog::Trouble,
             },
-            http_allowed: way_out.guard.http_allowed,
+            http_allowed: egress_policy.guard.http_allowed,
             secret_overlap: Duration::from_secs(self.secret_overlap_hours.saturating_mul(3_600)),
             ..EngineSettings::default()
         };
@@ -199,7 +205,7 @@ impl CommonArgs {
             data,
             speed: 1,
             engine,
-            way_out,
+            egress_policy,
             first_concurrency: self.first_concurrency,
             retry_concurrency: self.retry_concurrency,
             url_concurrency: self.url_concurrency,

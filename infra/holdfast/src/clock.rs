@@ -72,7 +72,7 @@ impl Clock for ScaledClock {
         machine_time()
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real * self.anchor.speed
     }
 }
@@ -88,7 +88,7 @@ mod tests {
         let reached = fast.now();
         let slow = ScaledClock::start(&Database::open(folder.path()).unwrap(), 1).unwrap();
         assert!(slow.now() >= reached);
-        assert_eq!(slow.stretch(Duration::from_secs(1)), Duration::from_secs(1));
+        assert_eq!(slow.to_schedule(Duration::from_secs(1)), Duration::from_secs(1));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use axum::Router;
 use holdfast_api::{App, Keys};
+use holdfast_core::engine::{Engine, Ports};
 use holdfast_core::ports::{Clock, QueueName};
-use holdfast_core::usecases::{Engine, Ports};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
 use tokio::net::TcpListener;
@@ -93,8 +93,8 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
         timeout: settings.engine.http_timeout,
         // As many as may be in use at a time, by both pumps: fewer would be closed and opened all the time.
         pool_max_idle_per_host: settings.url_concurrency * 2,
-        guard: settings.way_out.guard.clone(),
-        proxy: settings.way_out.proxy.clone(),
+        guard: settings.egress_policy.guard.clone(),
+        proxy: settings.egress_policy.proxy.clone(),
         ..EgressConfig::default()
     };
     let ports = Ports {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_core::engine::{Engine, Verdict};
 use holdfast_core::ports::{Inbox, QueueName, Receipt, Received};
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{Engine, Verdict};
 use holdfast_embedded::EmbeddedQueue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 /// The most messages of one batch: all to one URL, because the queue hands them out so.
 const BATCH: usize = 32;
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(60);
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// What nobody can read is kept, out of the way.
 const SET_ASIDE: Duration = Duration::from_secs(3600);
 
@@ -76,7 +76,7 @@ impl Pump {
                 Verdict::Again(why) => {
                     tracing::warn!(why, "a message is given back");
                     let wait = FIRST_BACKOFF * 2_u32.pow(count.saturating_sub(1).min(10));
-                    self.postpone(receipt, wait.min(LONGEST_BACKOFF)).await;
+                    self.postpone(receipt, wait.min(MAX_BACKOFF)).await;
                 }
                 Verdict::Newer(why) | Verdict::DeadLetter(why) => {
                     tracing::error!(why, "a message cannot be read and is set aside");

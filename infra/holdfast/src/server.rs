@@ -12,19 +12,19 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 /// Many times what a busy producer opens. Those beyond wait in the kernel until others end.
-const MOST_CONNECTIONS: usize = 8_192;
+const MAX_CONNECTIONS: usize = 8_192;
 /// For the head of a request to arrive, and so also how long an unused connection is kept. Load balancers use a connection
 /// again for 60 s, and must not find it closed just then.
-const LONGEST_HEAD: Duration = Duration::from_secs(65);
+const MAX_HEAD: Duration = Duration::from_secs(65);
 /// What is out of file descriptors now may have some in a moment.
 const AFTER_TROUBLE: Duration = Duration::from_millis(100);
 
 /// Runs until told to stop, then until the requests that are under way are answered.
 pub(crate) async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(LONGEST_HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(MAX_HEAD);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -115,6 +115,6 @@ mod tests {
         slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
         let mut told = Vec::new();
         // The clock of the test moves on by itself while everybody waits.
-        tokio::time::timeout(LONGEST_HEAD * 2, slow.read_to_end(&mut told)).await.unwrap().unwrap();
+        tokio::time::timeout(MAX_HEAD * 2, slow.read_to_end(&mut told)).await.unwrap().unwrap();
     }
 }

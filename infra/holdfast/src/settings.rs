@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use holdfast_core::rules::guard::WayOut;
-use holdfast_core::usecases::Settings as EngineSettings;
+use holdfast_core::engine::Settings as EngineSettings;
+use holdfast_core::rules::guard::EgressPolicy;
 
 use crate::args::{LogFormat, LogLevel};
 
@@ -25,7 +25,7 @@ pub(crate) struct Settings {
     pub(crate) speed: u32,
     pub(crate) engine: EngineSettings,
     /// Where attempts may go, and how.
-    pub(crate) way_out: WayOut,
+    pub(crate) egress_policy: EgressPolicy,
     pub(crate) first_concurrency: usize,
     pub(crate) retry_concurrency: usize,
     pub(crate) url_concurrency: usize,
@@ -64,7 +64,7 @@ impl Settings {
 
     /// What is in force, in one line. There is no secret among it.
     pub(crate) fn log(&self) {
-        let guard = &self.way_out.guard;
+        let guard = &self.egress_policy.guard;
         let allowed: Vec<String> = guard.allow.iter().map(ToString::to_string).collect();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
@@ -80,7 +80,7 @@ impl Settings {
             http_targets = guard.http_allowed,
             allowed_targets = allowed.join(","),
             ports = %guard.ports,
-            proxy = self.way_out.proxy.as_ref().map(ToString::to_string),
+            proxy = self.egress_policy.proxy.as_ref().map(ToString::to_string),
             first_concurrency = self.first_concurrency,
             retry_concurrency = self.retry_concurrency,
             url_concurrency = self.url_concurrency,

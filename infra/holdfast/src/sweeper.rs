@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_core::engine::Engine;
 use holdfast_core::ports::Clock;
-use holdfast_core::usecases::Engine;
 use holdfast_embedded::Embedded;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 /// However fast the schedule runs, the machine has other work too.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const MIN_PAUSE: Duration = Duration::from_millis(5);
 const PURGE_EVERY: Duration = Duration::from_secs(30);
-const MOST_PURGED: usize = 2_000;
+const MAX_PURGED: usize = 2_000;
 
 pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval((SWEEP_EVERY / speed).max(SHORTEST_PAUSE));
+    let mut ticks = tokio::time::interval((SWEEP_EVERY / speed).max(MIN_PAUSE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -46,8 +46,8 @@ pub(crate) async fn purge(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, mut st
             _ = stop.wait_for(|stop| *stop) => return,
             _ = ticks.tick() => {}
         }
-        match embedded.purge(clock.now(), MOST_PURGED).await {
-            Ok(removed) if removed >= MOST_PURGED => ticks.reset_immediately(),
+        match embedded.purge(clock.now(), MAX_PURGED).await {
+            Ok(removed) if removed >= MAX_PURGED => ticks.reset_immediately(),
             Ok(_) => {}
             Err(error) => {
                 tracing::error!(%error, "old deliveries could not be removed; the next try goes on")

@@ -1,7 +1,7 @@
 //! Where attempts may go, as flags.
 
 use clap::Args;
-use holdfast_core::rules::guard::{Cidr, Guard, Ports, ProxyUrl, WayOut};
+use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports, ProxyUrl};
 
 const ALLOW_TARGET: &str = "--allow-target";
 
@@ -17,16 +17,21 @@ pub(crate) struct TargetArgs {
 
 impl TargetArgs {
     /// This machine, over http too, at any port; a refusal names the flag that allows more.
-    pub(crate) fn for_development(&self, faults: &mut Vec<String>) -> WayOut {
+    pub(crate) fn for_development(&self, faults: &mut Vec<String>) -> EgressPolicy {
         let mut allow = Cidr::list("127.0.0.0/8,::1/128").unwrap_or_default();
         allow.extend(self.allowed(faults));
         let flag = Some(ALLOW_TARGET.to_owned());
         let guard = Guard { allow, ports: Ports::any(), http_allowed: true, flag };
-        WayOut { guard, proxy: self.proxy(faults) }
+        EgressPolicy { guard, proxy: self.proxy(faults) }
     }
 
     /// Public targets, and what is allowed besides.
-    pub(crate) fn strict(&self, http_allowed: bool, ports: Option<&str>, faults: &mut Vec<String>) -> WayOut {
+    pub(crate) fn strict(
+        &self,
+        http_allowed: bool,
+        ports: Option<&str>,
+        faults: &mut Vec<String>,
+    ) -> EgressPolicy {
         let usual = Ports::usual(http_allowed);
         let ports = match ports.map(Ports::list) {
             None => usual,
@@ -38,7 +43,7 @@ impl TargetArgs {
         };
         // Whoever subscribes here is not who starts it, so no refusal says how.
         let guard = Guard { allow: self.allowed(faults), ports, http_allowed, flag: None };
-        WayOut { guard, proxy: self.proxy(faults) }
+        EgressPolicy { guard, proxy: self.proxy(faults) }
     }
 
     fn allowed(&self, faults: &mut Vec<String>) -> Vec<Cidr> {

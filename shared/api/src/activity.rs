@@ -5,11 +5,12 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::engine::{MAX_MINUTES_SHOWN, Overview, UrlCounts};
 use holdfast_core::ports::Count;
-use holdfast_core::records::{AttemptOutcome, Glimpse};
+use holdfast_core::records::AttemptSummary;
 use holdfast_core::rules::activity::{Counts, LatencySummary};
+use holdfast_core::rules::delivery::AttemptOutcome;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{MOST_MINUTES_SHOWN, Overview, UrlCounts};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
@@ -112,7 +113,7 @@ pub(crate) async fn overview(
     across: Across,
     mut params: Params,
 ) -> Result<Response, Problem> {
-    let minutes = params.number("minutes", 1..=MOST_MINUTES_SHOWN).unwrap_or(DEFAULT_MINUTES);
+    let minutes = params.number("minutes", 1..=MAX_MINUTES_SHOWN).unwrap_or(DEFAULT_MINUTES);
     params.end()?;
     let (tenants, more) = across.tenants(&app).await?;
     // A tenant that nobody has made yet has nothing: so there is an overview even if there is no tenant at all.
@@ -127,7 +128,7 @@ pub(crate) async fn overview(
 #[derive(Serialize)]
 struct ShownFeed<'a> {
     items: Vec<ShownGlimpse<'a>>,
-    left_out: u64,
+    omitted: u64,
     next: String,
 }
 
@@ -148,7 +149,7 @@ struct ShownGlimpse<'a> {
 }
 
 impl<'a> ShownGlimpse<'a> {
-    fn of(glimpse: &'a Glimpse) -> ShownGlimpse<'a> {
+    fn of(glimpse: &'a AttemptSummary) -> ShownGlimpse<'a> {
         ShownGlimpse {
             delivery_id: &glimpse.delivery_id,
             event_id: &glimpse.event_id,
@@ -173,8 +174,8 @@ pub(crate) async fn attempts(
     params: Params,
 ) -> Result<Response, Problem> {
     let part = params.finish_by("after", "attempts", &tenant)?;
-    let followed = app.engine.follow_attempts(&tenant, part.after.as_deref(), part.limit).await?;
+    let followed = app.engine.attempts_feed(&tenant, part.after.as_deref(), part.limit).await?;
     let items = followed.items.iter().map(ShownGlimpse::of).collect();
-    let feed = ShownFeed { items, left_out: followed.left_out, next: part.tag.cursor(&followed.next) };
+    let feed = ShownFeed { items, omitted: followed.omitted, next: part.tag.cursor(&followed.next) };
     Ok(answer::json(StatusCode::OK, &feed))
 }

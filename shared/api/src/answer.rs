@@ -4,9 +4,9 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use holdfast_core::engine::ListPage;
 use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::ListPage;
 use serde::{Serialize, Serializer};
 
 use crate::auth::Owned;

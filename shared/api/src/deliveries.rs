@@ -5,8 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::records::{Attempt, AttemptOutcome, DeliveryState, Reason};
-use holdfast_core::usecases::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
+use holdfast_core::engine::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
+use holdfast_core::records::Attempt;
+use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use serde::Serialize;
 
 use crate::answer::{self, Time};

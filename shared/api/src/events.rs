@@ -6,9 +6,9 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::engine::{AcceptError, Accepted, EventView, NewEvent};
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type;
-use holdfast_core::usecases::{AcceptError, Accepted, EventView, NewEvent};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -20,11 +20,11 @@ use crate::path::PathId;
 use crate::posted::Posted;
 use crate::{App, Fault, Problem};
 
-const MOST_EVENTS: usize = 100;
-const LONGEST_ID: usize = 256;
-const LONGEST_SUBJECT: usize = 1_024;
+const MAX_EVENTS: usize = 100;
+const MAX_ID: usize = 256;
+const MAX_SUBJECT: usize = 1_024;
 /// Somebody else is accepting the same id: so often, and so far apart, is asked whether they are done. 3 s together.
-const MOST_LOOKS: usize = 60;
+const MAX_LOOKS: usize = 60;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 pub(crate) async fn accept(
@@ -67,7 +67,7 @@ async fn accept_when_free(
     }
     let mut ticks = tokio::time::interval(BETWEEN_LOOKS);
     ticks.tick().await;
-    for _ in 0..MOST_LOOKS {
+    for _ in 0..MAX_LOOKS {
         ticks.tick().await;
         result = accept().await;
         if !is_busy(&result) {
@@ -102,8 +102,8 @@ fn events_of(body: &[u8], is_list: bool) -> Result<Vec<NewEvent>, Problem> {
     let mut events = Vec::new();
     if is_list {
         let items = items_of_body(body)?;
-        if items.is_empty() || items.len() > MOST_EVENTS {
-            let detail = format!("The array has {} events. Post 1 to {MOST_EVENTS} at once.", items.len());
+        if items.is_empty() || items.len() > MAX_EVENTS {
+            let detail = format!("The array has {} events. Post 1 to {MAX_EVENTS} at once.", items.len());
             return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
         }
         events.reserve_exact(items.len());
@@ -123,7 +123,7 @@ fn events_of(body: &[u8], is_list: bool) -> Result<Vec<NewEvent>, Problem> {
 fn event_of(mut fields: Fields<'_>, faults: &mut Vec<Fault>) -> Option<NewEvent> {
     let id: Option<String> = fields.optional("id", "a string");
     if id.as_ref().is_some_and(|id| !is_id(id)) {
-        let detail = format!("must have 1 to {LONGEST_ID} visible ASCII characters, without spaces");
+        let detail = format!("must have 1 to {MAX_ID} visible ASCII characters, without spaces");
         fields.fault("id", detail);
     }
     let event_type: Option<String> = fields.required("type", "a dotted name such as order.created");
@@ -131,8 +131,8 @@ fn event_of(mut fields: Fields<'_>, faults: &mut Vec<Fault>) -> Option<NewEvent>
         fields.fault("type", fault);
     }
     let subject: Option<String> = fields.optional("subject", "a string");
-    if subject.as_ref().is_some_and(|subject| subject.chars().count() > LONGEST_SUBJECT) {
-        fields.fault("subject", format!("must have at most {LONGEST_SUBJECT} characters"));
+    if subject.as_ref().is_some_and(|subject| subject.chars().count() > MAX_SUBJECT) {
+        fields.fault("subject", format!("must have at most {MAX_SUBJECT} characters"));
     }
     let data = fields.raw("data");
     if data.is_none() {
@@ -143,7 +143,7 @@ fn event_of(mut fields: Fields<'_>, faults: &mut Vec<Fault>) -> Option<NewEvent>
 }
 
 pub(crate) fn is_id(id: &str) -> bool {
-    (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
+    (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic())
 }
 
 fn type_fault(name: &str) -> Option<String> {

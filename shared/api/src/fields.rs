@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use crate::{Fault, Problem};
 
 /// No object of the API has so many fields; whoever posts more is told of these.
-const MOST_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 64;
 
 /// The fields of one object that are not taken yet, and what is wrong with those that are.
 pub(crate) struct Fields<'a> {
@@ -146,9 +146,9 @@ impl<'de> Visitor<'de> for ObjectVisitor {
         while let Some(Name(name)) = map.next_key::<Name<'de>>()? {
             let known = object.fields.iter().any(|(earlier, _)| *earlier == name);
             // The search above is linear, so it must not be offered a hundred thousand fields.
-            if known || object.fields.len() >= MOST_FIELDS {
+            if known || object.fields.len() >= MAX_FIELDS {
                 map.next_value::<IgnoredAny>()?;
-                if known && object.repeated.len() < MOST_FIELDS {
+                if known && object.repeated.len() < MAX_FIELDS {
                     object.repeated.push(name.into_owned());
                 }
             } else {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::engine::{DeleteKeyError, ListPage, NewKey};
 use holdfast_core::ids::Tenant;
 use holdfast_core::records::KeyRecord;
 use holdfast_core::rules::access::Role;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{DeleteKeyError, ListPage, NewKey};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
@@ -20,7 +20,7 @@ use crate::path::PathId;
 use crate::posted::Posted;
 use crate::{App, Problem};
 
-const LONGEST_DESCRIPTION: usize = 1_024;
+const MAX_DESCRIPTION: usize = 1_024;
 
 /// A key without its text and its hash.
 #[derive(Serialize)]
@@ -83,8 +83,8 @@ fn new_key(body: &[u8], now_real: Timestamp) -> Result<NewKey, Problem> {
     let role: Option<Role> = fields.required("role", "one of ingest, admin, operator");
     let tenant = tenant_of(&mut fields, role);
     let description: Option<String> = fields.optional("description", "a string");
-    if description.as_ref().is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
-        fields.fault("description", format!("must have at most {LONGEST_DESCRIPTION} characters"));
+    if description.as_ref().is_some_and(|text| text.chars().count() > MAX_DESCRIPTION) {
+        fields.fault("description", format!("must have at most {MAX_DESCRIPTION} characters"));
     }
     let expires_at_real = expires_at(&mut fields, now_real);
     let faults = fields.finish();

@@ -26,7 +26,7 @@ mod urls;
 
 use std::sync::Arc;
 
-use holdfast_core::usecases::Engine;
+use holdfast_core::engine::Engine;
 
 pub use auth::{BuiltIn, HashedKey, Keys};
 pub use openapi::DOCUMENT;

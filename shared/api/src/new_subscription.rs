@@ -1,21 +1,21 @@
 //! A subscription as it is posted, whole or in part. Everything is checked, so that all that is wrong is told at once.
 
+use holdfast_core::engine::{NewSubscription, SubscriptionPatch};
 use holdfast_core::rules::filter::{Filter, Op};
 use holdfast_core::rules::{address, event_type};
-use holdfast_core::usecases::{NewSubscription, SubscriptionPatch};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::fields::Fields;
 use crate::{Fault, Problem};
 
-const MOST_TYPES: usize = 100;
-const MOST_FILTERS: usize = 50;
+const MAX_TYPES: usize = 100;
+const MAX_FILTERS: usize = 50;
 /// Every function that takes events holds all filters of a tenant in its memory.
-const MOST_FILTER_BYTES: usize = 16_384;
-const LONGEST_PATH: usize = 1_024;
-const LONGEST_TOKEN: usize = 4_096;
-const LONGEST_DESCRIPTION: usize = 1_024;
+const MAX_FILTER_BYTES: usize = 16_384;
+const MAX_PATH: usize = 1_024;
+const MAX_TOKEN: usize = 4_096;
+const MAX_DESCRIPTION: usize = 1_024;
 
 const URL: &str = "the URL to deliver to, as a string";
 const TYPES: &str = "an array of event types such as [\"order.created\", \"invoice.*\"]";
@@ -93,8 +93,8 @@ fn url_of(given: &str, fields: &mut Fields<'_>, http_allowed: bool) -> Option<St
 }
 
 fn check_types(types: &[String], fields: &mut Fields<'_>, faults: &mut Vec<Fault>) {
-    if types.is_empty() || types.len() > MOST_TYPES {
-        fields.fault("event_types", format!("must have 1 to {MOST_TYPES} event types"));
+    if types.is_empty() || types.len() > MAX_TYPES {
+        fields.fault("event_types", format!("must have 1 to {MAX_TYPES} event types"));
         return;
     }
     for (index, _) in types.iter().enumerate().filter(|(_, pattern)| !event_type::is_pattern(pattern)) {
@@ -104,12 +104,12 @@ fn check_types(types: &[String], fields: &mut Fields<'_>, faults: &mut Vec<Fault
 }
 
 fn filters_of(items: Vec<&RawValue>, fields: &mut Fields<'_>, faults: &mut Vec<Fault>) -> Vec<Filter> {
-    if items.len() > MOST_FILTERS {
-        fields.fault("filters", format!("must have at most {MOST_FILTERS} filters"));
+    if items.len() > MAX_FILTERS {
+        fields.fault("filters", format!("must have at most {MAX_FILTERS} filters"));
         return Vec::new();
     }
-    if items.iter().map(|item| item.get().len()).sum::<usize>() > MOST_FILTER_BYTES {
-        fields.fault("filters", format!("must have at most {MOST_FILTER_BYTES} bytes together"));
+    if items.iter().map(|item| item.get().len()).sum::<usize>() > MAX_FILTER_BYTES {
+        fields.fault("filters", format!("must have at most {MAX_FILTER_BYTES} bytes together"));
         return Vec::new();
     }
     let filters = items.into_iter().enumerate();
@@ -118,18 +118,17 @@ fn filters_of(items: Vec<&RawValue>, fields: &mut Fields<'_>, faults: &mut Vec<F
 
 /// It becomes part of a header.
 fn check_token(token: Option<&str>, fields: &mut Fields<'_>) {
-    let sound = |token: &str| {
-        (1..=LONGEST_TOKEN).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic())
-    };
+    let sound =
+        |token: &str| (1..=MAX_TOKEN).contains(&token.len()) && token.bytes().all(|b| b.is_ascii_graphic());
     if token.is_some_and(|token| !sound(token)) {
-        let detail = format!("must have 1 to {LONGEST_TOKEN} visible ASCII characters, without spaces");
+        let detail = format!("must have 1 to {MAX_TOKEN} visible ASCII characters, without spaces");
         fields.fault("auth_token", detail);
     }
 }
 
 fn check_description(description: Option<&str>, fields: &mut Fields<'_>) {
-    if description.is_some_and(|text| text.chars().count() > LONGEST_DESCRIPTION) {
-        fields.fault("description", format!("must have at most {LONGEST_DESCRIPTION} characters"));
+    if description.is_some_and(|text| text.chars().count() > MAX_DESCRIPTION) {
+        fields.fault("description", format!("must have at most {MAX_DESCRIPTION} characters"));
     }
 }
 
@@ -143,8 +142,8 @@ fn filter_of(item: &RawValue, index: usize, faults: &mut Vec<Fault>) -> Option<F
         }
     };
     let field: Option<String> = fields.required("field", "a dotted path such as data.status");
-    if field.as_ref().is_some_and(|path| path.chars().count() > LONGEST_PATH) {
-        fields.fault("field", format!("must have at most {LONGEST_PATH} characters"));
+    if field.as_ref().is_some_and(|path| path.chars().count() > MAX_PATH) {
+        fields.fault("field", format!("must have at most {MAX_PATH} characters"));
     }
     let op: Option<Op> = fields.required("op", OPS);
     // Here null is a value to compare with.

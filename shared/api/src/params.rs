@@ -14,8 +14,8 @@ use crate::cursor::ListTag;
 use crate::{Fault, Problem};
 
 const DEFAULT_LIMIT: u32 = 50;
-const MOST_LIMIT: u32 = 100;
-const MOST_PARAMS: usize = 64;
+const MAX_LIMIT: u32 = 100;
+const MAX_PARAMS: usize = 64;
 const UNKNOWN: &str = "is not a parameter that is known here; leave it out";
 
 /// The parameters that are not taken yet, and what is wrong with those that are.
@@ -43,7 +43,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
 
 /// For calls that have no parameters but `tenant`, which whoever recognises the caller has read already.
 pub(crate) fn refuse_unknown(query: Option<&str>) -> Result<(), Problem> {
-    let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).take(MOST_PARAMS);
+    let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).take(MAX_PARAMS);
     let unknown = given.filter(|(name, _)| name != "tenant");
     let faults: Vec<Fault> = unknown.map(|(name, _)| Fault::new(name, UNKNOWN)).collect();
     if faults.is_empty() { Ok(()) } else { Err(Problem::invalid(faults)) }
@@ -52,7 +52,7 @@ pub(crate) fn refuse_unknown(query: Option<&str>) -> Result<(), Problem> {
 impl Params {
     fn of(query: &str) -> Params {
         let mut params = Params { left: BTreeMap::new(), filters: Vec::new(), faults: Vec::new() };
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MOST_PARAMS) {
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS) {
             // Whoever may ask was checked with it, and the list is told by the tenant itself.
             if name == "tenant" {
                 continue;
@@ -120,7 +120,7 @@ impl Params {
 
     /// As `finish`, with another name for the cursor.
     pub(crate) fn finish_by(mut self, cursor: &str, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
-        let limit = self.number("limit", 1..=MOST_LIMIT).unwrap_or(DEFAULT_LIMIT) as usize;
+        let limit = self.number("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT) as usize;
         let tag = ListTag::new(list, tenant, std::mem::take(&mut self.filters));
         let after = self.left.remove(cursor).and_then(|given| {
             let after = tag.read(&given);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::records::AttemptOutcome;
-use holdfast_core::usecases::PingError;
+use holdfast_core::engine::PingError;
+use holdfast_core::rules::delivery::AttemptOutcome;
 use serde::Serialize;
 
 use crate::answer::{self, Time};

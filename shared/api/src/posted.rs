@@ -10,11 +10,11 @@ use http_body_util::BodyExt;
 
 use crate::{Problem, params};
 
-const MOST_BYTES: usize = 1_000_000;
+const MAX_BYTES: usize = 1_000_000;
 /// A body that is too large is still read up to this, and thrown away: whoever hangs up on a client in the middle of its
 /// request makes it miss the answer.
-const MOST_DISCARDED: usize = 8_000_000;
-const LONGEST_READ: Duration = Duration::from_secs(10);
+const MAX_DISCARDED: usize = 8_000_000;
+const MAX_READ: Duration = Duration::from_secs(10);
 
 pub(crate) struct Posted(pub(crate) Bytes);
 
@@ -23,7 +23,7 @@ impl<S: Send + Sync> FromRequest<S> for Posted {
 
     async fn from_request(request: Request, _: &S) -> Result<Posted, Problem> {
         let (parts, body) = request.into_parts();
-        let read = tokio::time::timeout(LONGEST_READ, read(body)).await;
+        let read = tokio::time::timeout(MAX_READ, read(body)).await;
         let posted = read.unwrap_or_else(|_| {
             let detail = "The body did not arrive within 10 s. Send the request again.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
@@ -41,10 +41,10 @@ async fn read(mut body: Body) -> Result<Bytes, Problem> {
         let broken = |_| Problem::new(StatusCode::BAD_REQUEST, "The body broke off. Send the request again.");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         length += data.len();
-        if length > MOST_DISCARDED {
+        if length > MAX_DISCARDED {
             break;
         }
-        if length > MOST_BYTES {
+        if length > MAX_BYTES {
             (first, rest) = (Bytes::new(), BytesMut::new());
         } else if first.is_empty() {
             // Most bodies come in one piece, which then needs no copy.
@@ -56,9 +56,9 @@ async fn read(mut body: Body) -> Result<Bytes, Problem> {
             rest.extend_from_slice(&data);
         }
     }
-    match (length > MOST_BYTES, rest.is_empty()) {
+    match (length > MAX_BYTES, rest.is_empty()) {
         (true, _) => {
-            let detail = format!("The body has more than {MOST_BYTES} bytes. Post less at once.");
+            let detail = format!("The body has more than {MAX_BYTES} bytes. Post less at once.");
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         }
         (false, true) => Ok(first),

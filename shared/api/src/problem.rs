@@ -2,15 +2,15 @@
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use holdfast_core::engine::Unavailable;
 use holdfast_core::rules::access::Role;
-use holdfast_core::usecases::Unavailable;
 use serde::Serialize;
 
 use crate::answer;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// More than this does not help anybody to mend a request.
-const MOST_FAULTS: usize = 100;
+const MAX_FAULTS: usize = 100;
 
 /// One thing that is wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ impl Problem {
             0 | 1 => String::new(),
             n => format!(" (and {} more, see `errors`)", n - 1),
         };
-        errors.truncate(MOST_FAULTS);
+        errors.truncate(MAX_FAULTS);
         let first = errors.first().map(|f| format!("`{}` {}", f.field, f.detail)).unwrap_or_default();
         Problem { errors, ..Problem::new(status, format!("{first}{more}")) }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::records::{DeliveryState, ReplayOf, ReplayRecord, ReplayState, UrlReplay};
+use holdfast_core::engine::ReplayError;
+use holdfast_core::records::{ReplayOf, ReplayRecord, ReplayState, UrlReplay};
+use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::ReplayError;
 use serde::Serialize;
 
 use crate::answer::{self, Time};

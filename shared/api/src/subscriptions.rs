@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use holdfast_core::engine::{RotateError, SubscribeError, UpdateError};
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::filter::{Connector, Filter};
-use holdfast_core::usecases::{RotateError, SubscribeError, UpdateError};
 use serde::Serialize;
 
 use crate::answer::{self, Time};

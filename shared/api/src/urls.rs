@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
+use holdfast_core::engine::{ChangeUrlStateError, UrlStateChange, UrlView};
 use holdfast_core::ids::JobId;
 use holdfast_core::records::HistoryEntry;
-use holdfast_core::rules::health::{Manual, UrlState};
-use holdfast_core::usecases::{SteerError, Steered, UrlView};
+use holdfast_core::rules::health::{OperatorAction, UrlState};
 use serde::Serialize;
 
 use crate::answer::{self, Time};
@@ -20,7 +20,7 @@ use crate::path::PathId;
 use crate::posted::Posted;
 use crate::{App, Problem};
 
-const LONGEST_REASON: usize = 1_024;
+const MAX_REASON: usize = 1_024;
 
 #[derive(Serialize)]
 struct ShownUrl<'a> {
@@ -135,8 +135,8 @@ pub(crate) async fn enable(
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, Manual::Enable, &body).await?;
-    let Steered { url, released, expired, more, replay } = steered;
+    let steered = steer(&app, &admin, &id, OperatorAction::Enable, &body).await?;
+    let UrlStateChange { url, released, expired, more, replay } = steered;
     let counts = Counts { released, expired, more, replay };
     Ok(answer::json(StatusCode::OK, &ShownUrl { counts: Some(counts), ..ShownUrl::of(&url) }))
 }
@@ -147,7 +147,7 @@ pub(crate) async fn freeze(
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, Manual::Freeze, &body).await?;
+    let steered = steer(&app, &admin, &id, OperatorAction::Freeze, &body).await?;
     Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
 }
 
@@ -157,7 +157,7 @@ pub(crate) async fn disable(
     id: PathId,
     Posted(body): Posted,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, Manual::Disable, &body).await?;
+    let steered = steer(&app, &admin, &id, OperatorAction::Disable, &body).await?;
     Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
 }
 
@@ -165,34 +165,36 @@ async fn steer(
     app: &App,
     admin: &Admin,
     id: &PathId,
-    action: Manual,
+    action: OperatorAction,
     body: &Bytes,
-) -> Result<Steered, Problem> {
+) -> Result<UrlStateChange, Problem> {
     let id = id.url()?;
     let (reason, replay_expired) = wish_of(body, action)?;
-    let steered =
-        app.engine.steer(&admin.tenant, &id, action, reason.as_deref(), replay_expired, &admin.by).await;
+    let steered = app
+        .engine
+        .change_url_state(&admin.tenant, &id, action, reason.as_deref(), replay_expired, &admin.by)
+        .await;
     steered.map_err(|error| match error {
-        SteerError::Unknown => Problem::not_found("URL"),
-        SteerError::Frozen(_) => Problem::conflict(
+        ChangeUrlStateError::Unknown => Problem::not_found("URL"),
+        ChangeUrlStateError::Frozen(_) => Problem::conflict(
             "A frozen URL cannot be disabled: probes would enable it again. Enable it first, or leave it frozen.",
         ),
-        SteerError::Unavailable(error) => error.into(),
+        ChangeUrlStateError::Unavailable(error) => error.into(),
     })
 }
 
 /// The reason, and whether to replay what expired. No body at all is fine.
-fn wish_of(body: &[u8], action: Manual) -> Result<(Option<String>, bool), Problem> {
+fn wish_of(body: &[u8], action: OperatorAction) -> Result<(Option<String>, bool), Problem> {
     if body.trim_ascii().is_empty() {
         return Ok((None, false));
     }
     let mut fields = Fields::of_body(body)?;
     let reason: Option<String> = fields.optional("reason", "a string");
-    if reason.as_ref().is_some_and(|reason| reason.chars().count() > LONGEST_REASON) {
-        fields.fault("reason", format!("must have at most {LONGEST_REASON} characters"));
+    if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
+        fields.fault("reason", format!("must have at most {MAX_REASON} characters"));
     }
-    let replay_expired =
-        action == Manual::Enable && fields.optional("replay_expired", "true or false").unwrap_or(false);
+    let replay_expired = action == OperatorAction::Enable
+        && fields.optional("replay_expired", "true or false").unwrap_or(false);
     let faults = fields.finish();
     if faults.is_empty() { Ok((reason, replay_expired)) } else { Err(Problem::invalid(faults)) }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use holdfast_core::engine::{Engine, Verdict};
 use holdfast_core::ports::{Delay, QueueError, QueueName, Receipt, Received};
-use holdfast_core::usecases::{Engine, Verdict};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::activity::flush_activity;

@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::ports::Clock;
-use holdfast_core::records::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::time::{Now, Timestamp};
 
 /// Where a scaled clock and the real one agree: 2026-01-01T00:00:00Z. Fixed, so that all functions agree on the schedule's time
 /// without asking each other.
@@ -50,7 +49,7 @@ impl Clock for MachineClock {
         self.not_back(machine_time())
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real * self.scale
     }
 
@@ -73,7 +72,7 @@ mod tests {
         let clock = MachineClock::new(3_600);
         assert_eq!(clock.schedule_at(at("2026-01-01T00:00:00Z")), at("2026-01-01T00:00:00Z"));
         assert_eq!(clock.schedule_at(at("2026-01-01T00:00:24Z")), at("2026-01-02T00:00:00Z"));
-        assert_eq!(clock.stretch(Duration::from_secs(2)), Duration::from_secs(7_200));
+        assert_eq!(clock.to_schedule(Duration::from_secs(2)), Duration::from_secs(7_200));
         assert_eq!(
             MachineClock::new(3_600).schedule_at(at("2026-01-01T00:00:24Z")),
             at("2026-01-02T00:00:00Z")

@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn only_our_own_crates_may_say_much() {
         let debug = ours(Level::DEBUG);
-        assert!(debug.would_enable("holdfast_core::usecases", &Level::DEBUG));
+        assert!(debug.would_enable("holdfast_core::engine", &Level::DEBUG));
         assert!(debug.would_enable("holdfast_deliver", &Level::INFO));
         assert!(debug.would_enable("aws_smithy_runtime", &Level::WARN));
         assert!(!debug.would_enable("aws_smithy_runtime", &Level::INFO));

@@ -1,8 +1,8 @@
 //! Metrics in CloudWatch's embedded format: a line of JSON in the log, which CloudWatch turns into metrics. No call is made, so
 //! nothing can fail and nothing waits.
 
+use holdfast_core::engine::{Counters, SweepReport};
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{SweepReport, Tally};
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "Holdfast";
@@ -22,7 +22,7 @@ pub struct Metric {
 
 /// What happened to a batch, as far as there is something to count.
 #[must_use]
-pub fn of_batch(tally: Tally, given_back: usize, dead_letters: usize) -> Vec<Metric> {
+pub fn of_batch(tally: Counters, given_back: usize, dead_letters: usize) -> Vec<Metric> {
     let counts = [
         ("AttemptsSucceeded", tally.attempts_succeeded),
         ("AttemptsFailed", tally.attempts_failed),
@@ -36,7 +36,7 @@ pub fn of_batch(tally: Tally, given_back: usize, dead_letters: usize) -> Vec<Met
 
 /// Also when nothing was overdue: an alarm must be able to tell "all is well" from "nobody looked".
 #[must_use]
-pub fn of_sweep(report: SweepReport, tally: Tally) -> Vec<Metric> {
+pub fn of_sweep(report: SweepReport, tally: Counters) -> Vec<Metric> {
     let oldest_s = report.oldest_overdue.as_secs();
     let mut metrics = vec![
         Metric { name: "OldestOverdueSeconds", unit: Unit::Seconds, value: oldest_s },
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_batch_tells_only_what_happened() {
-        let tally = Tally { attempts_succeeded: 7, attempts_failed: 2, ..Tally::default() };
+        let tally = Counters { attempts_succeeded: 7, attempts_failed: 2, ..Counters::default() };
         let expected = json!({
             "_aws": {
                 "Timestamp": 1_767_225_600_123_i64,
@@ -117,12 +117,12 @@ mod tests {
 
     #[test]
     fn nothing_happened_is_no_line() {
-        assert_eq!(line("holdfast", Timestamp::ZERO, &of_batch(Tally::default(), 0, 0)), None);
+        assert_eq!(line("holdfast", Timestamp::ZERO, &of_batch(Counters::default(), 0, 0)), None);
     }
 
     #[test]
     fn a_sweep_that_found_nothing_says_so() {
-        let metrics = of_sweep(SweepReport::default(), Tally::default());
+        let metrics = of_sweep(SweepReport::default(), Counters::default());
         let told = read(&metrics);
         assert_eq!((&told["OldestOverdueSeconds"], &told["LookedAt"]), (&json!(0), &json!(0)));
         assert_eq!(metrics.len(), 2);
@@ -136,7 +136,7 @@ mod tests {
             more: false,
             failed: 2,
         };
-        let told = read(&of_sweep(report, Tally { tickets_not_sent: 3, ..Tally::default() }));
+        let told = read(&of_sweep(report, Counters { tickets_not_sent: 3, ..Counters::default() }));
         assert_eq!(told["OldestOverdueSeconds"], 61);
         assert_eq!(told["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
         assert_eq!(

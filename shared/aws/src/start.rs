@@ -20,7 +20,7 @@ pub async fn for_api(function: &str) -> Result<(Cloud, String), Faults> {
     use crate::{gateway, operator_key};
 
     let ApiConfig { common, operator_secret } = ApiConfig::read(environment)?;
-    let cloud = connect(function, common, gateway::LONGEST_ANSWER).await;
+    let cloud = connect(function, common, gateway::MAX_ANSWER).await;
     let key = operator_key::fetch(cloud.sdk(), &operator_secret).await?;
     Ok((cloud, key))
 }

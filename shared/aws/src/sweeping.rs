@@ -1,4 +1,4 @@
-use holdfast_core::usecases::{Engine, SweepReport, Unavailable};
+use holdfast_core::engine::{Engine, SweepReport, Unavailable};
 
 use crate::deadline::Deadline;
 

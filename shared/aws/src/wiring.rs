@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use holdfast_core::engine::{Engine, Ports, Settings};
 use holdfast_core::ports::{Clock, Entropy, Sender};
-use holdfast_core::rules::guard::WayOut;
-use holdfast_core::usecases::{Engine, Ports, Settings};
+use holdfast_core::rules::guard::EgressPolicy;
 
 use crate::clock::MachineClock;
 use crate::config::{Config, Faults};
@@ -69,15 +69,16 @@ impl Cloud {
     /// Whoever calls this brings what makes the way out to the internet, from how long an attempt may take and where it may go.
     pub fn engine<E: Error>(
         &self,
-        way_out: impl FnOnce(Duration, WayOut, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
+        egress_policy: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
     ) -> Result<Engine, Faults> {
-        let sender = way_out(self.config.settings.http_timeout, self.config.way_out.clone(), self.clock())
-            .map_err(|error| Faults::of("attempts cannot be made", &error))?;
+        let sender =
+            egress_policy(self.config.settings.http_timeout, self.config.egress_policy.clone(), self.clock())
+                .map_err(|error| Faults::of("attempts cannot be made", &error))?;
         // Whoever leases something holds it no longer than an invocation can last here.
         let settings = Settings { function_timeout: self.time, ..self.config.settings.clone() };
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
         let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy))
-            .with_patience(settings.time_to_conclude());
+            .with_patience(settings.time_to_record());
         let ports = Ports {
             store: Arc::new(store),
             queue: self.queue(),

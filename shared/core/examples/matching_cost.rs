@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_core::ids::{SubscriptionId, UrlId};
-use holdfast_core::records::{Subscription, VERSION};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
-use holdfast_core::rules::matching::SubscriptionIndex;
-use holdfast_core::time::Timestamp;
+use holdfast_core::rules::matching::{Selector, SubscriptionIndex};
 use serde_json::{Value, json};
 
 const SUBSCRIPTIONS: u16 = 10_000;
@@ -64,20 +62,13 @@ fn index_of(shape: Shape) -> SubscriptionIndex {
         let (event_type, filters) = shape(n);
         let mut random = [0; 16];
         random[..2].copy_from_slice(&n.to_be_bytes());
-        index.insert(&Arc::new(Subscription {
-            v: VERSION,
-            tenant: "default".into(),
+        index.insert(&Arc::new(Selector {
             id: SubscriptionId::new(random),
-            url: "https://example.com/".to_owned(),
             url_id: UrlId::of("https://example.com/"),
             event_types: vec![event_type],
             filters,
             filter_connector: Connector::And,
-            auth_token: None,
-            description: None,
             active: true,
-            secrets: Vec::new(),
-            created_at: Timestamp::ZERO,
         }));
     }
     index

@@ -7,7 +7,6 @@ use data_encoding::{BASE32HEX_NOPAD, HEXLOWER};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::rules::access::is_tenant_name;
 use crate::time::Timestamp;
 
 macro_rules! id {
@@ -101,6 +100,17 @@ impl JobId {
         let parts: Vec<&[u8]> = parts.iter().map(|p| p.as_bytes()).collect();
         JobId(format!("job_{}", short(hash(&parts))))
     }
+}
+
+const MAX_TENANT_LEN: usize = 64;
+
+/// Whether a tenant can have this name. It stands in the keys of records between `#`, so it must never hold one.
+#[must_use]
+pub fn is_tenant_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=MAX_TENANT_LEN).contains(&text.len())
+        && text.bytes().next().is_some_and(plain)
+        && text.bytes().all(|b| plain(b) || b == b'_' || b == b'-')
 }
 
 impl Tenant {
@@ -203,6 +213,16 @@ mod tests {
         assert_eq!(DeliveryKey::parse(&key.tenant, &key.id()), Some(key.clone()));
         assert_eq!(DeliveryKey::parse(&key.tenant, "dlv_nonsense"), None);
         assert_eq!(DeliveryKey::parse(&key.tenant, &format!("dlv_{}", "é".repeat(26))), None);
+    }
+
+    #[test]
+    fn tenants_have_plain_names() {
+        for good in ["a", "0", "default", "shop-1", "a_b", &"x".repeat(64)] {
+            assert!(is_tenant_name(good), "{good}");
+        }
+        for bad in ["", "-a", "_a", "A", "a b", "a#b", "#", "a/b", "a.b", "é", "a\n", "*", &"x".repeat(65)] {
+            assert!(!is_tenant_name(bad), "{bad:?}");
+        }
     }
 
     #[test]

@@ -1,9 +1,8 @@
 #![doc = include_str!("../README.md")]
 
+pub mod engine;
 pub mod ids;
-pub mod messages;
 pub mod ports;
 pub mod records;
 pub mod rules;
 pub mod time;
-pub mod usecases;

@@ -54,6 +54,13 @@ impl Timestamp {
     }
 }
 
+/// Both clocks at one moment: the schedule's, which may run faster in development, and the real one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    pub schedule: Timestamp,
+    pub real: Timestamp,
+}
+
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
     fn add(self, d: Duration) -> Timestamp {

@@ -1,34 +1,34 @@
 use reqwest::Response;
 
 /// The most bytes of an answer's body that are read. Then the connection is dropped.
-pub const MOST_READ: usize = 64 * 1024;
+pub const MAX_READ: usize = 64 * 1024;
 /// The most bytes of text that are kept of an answer.
-pub const MOST_KEPT: usize = 4 * 1024;
+pub const MAX_KEPT: usize = 4 * 1024;
 
 /// A character that begins within the limit may end this many bytes after it.
-const LONGEST_CHAR_REST: usize = 3;
+const MAX_CHAR_REST: usize = 3;
 
-/// Reads the body to its end or to [`MOST_READ`], and keeps the beginning of it.
+/// Reads the body to its end or to [`MAX_READ`], and keeps the beginning of it.
 pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
     let mut kept = Vec::new();
     let mut read = 0;
     while let Some(chunk) = response.chunk().await? {
-        let room = MOST_KEPT + LONGEST_CHAR_REST - kept.len();
+        let room = MAX_KEPT + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
-        if read >= MOST_READ {
+        if read >= MAX_READ {
             break;
         }
     }
     Ok(as_text(&kept))
 }
 
-/// At most [`MOST_KEPT`] bytes of text. Control characters are replaced, because an operator's terminal may obey them.
+/// At most [`MAX_KEPT`] bytes of text. Control characters are replaced, because an operator's terminal may obey them.
 fn as_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for c in String::from_utf8_lossy(bytes).chars() {
         let c = if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
-        if text.len() + c.len_utf8() > MOST_KEPT {
+        if text.len() + c.len_utf8() > MAX_KEPT {
             break;
         }
         text.push(c);
@@ -49,12 +49,12 @@ mod tests {
     #[test]
     fn text_is_cut_between_characters() {
         let euros = "€".repeat(2_000);
-        assert_eq!(as_text(&euros.as_bytes()[..MOST_KEPT + LONGEST_CHAR_REST]), "€".repeat(MOST_KEPT / 3));
-        assert_eq!(as_text(&vec![b'x'; MOST_KEPT + 3]).len(), MOST_KEPT);
+        assert_eq!(as_text(&euros.as_bytes()[..MAX_KEPT + MAX_CHAR_REST]), "€".repeat(MAX_KEPT / 3));
+        assert_eq!(as_text(&vec![b'x'; MAX_KEPT + 3]).len(), MAX_KEPT);
     }
 
     #[test]
     fn what_is_not_utf_8_does_not_outgrow_the_limit() {
-        assert_eq!(as_text(&[0xff; MOST_KEPT]), "\u{fffd}".repeat(MOST_KEPT / 3));
+        assert_eq!(as_text(&[0xff; MAX_KEPT]), "\u{fffd}".repeat(MAX_KEPT / 3));
     }
 }

@@ -5,7 +5,7 @@ use reqwest::redirect::Policy;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::answer::MOST_READ;
+use crate::answer::MAX_READ;
 use crate::config::EgressConfig;
 use crate::resolver::GuardedResolver;
 
@@ -52,7 +52,7 @@ pub(crate) fn build(config: &EgressConfig, resolver: GuardedResolver) -> Result<
         .pool_idle_timeout(config.pool_idle_timeout)
         .pool_max_idle_per_host(config.pool_max_idle_per_host)
         // A receiver need not send what nobody will read.
-        .http2_initial_stream_window_size(u32::try_from(MOST_READ).ok())
+        .http2_initial_stream_window_size(u32::try_from(MAX_READ).ok())
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .build()?;

@@ -9,10 +9,10 @@ use rustls::InvalidMessage;
 use crate::resolver::Unresolved;
 
 /// A sentence for the operator has no use for more.
-const LONGEST_DETAIL_CHARS: usize = 300;
+const MAX_DETAIL_CHARS: usize = 300;
 
 pub(crate) fn failed(kind: FailureKind, detail: impl AsRef<str>) -> Answer {
-    Answer::Failed { kind, detail: detail.as_ref().chars().take(LONGEST_DETAIL_CHARS).collect() }
+    Answer::Failed { kind, detail: detail.as_ref().chars().take(MAX_DETAIL_CHARS).collect() }
 }
 
 /// Nothing was sent, because what was to be sent is no request.

@@ -9,7 +9,7 @@
 //! - It goes where the guard allows it to: a host that is an address is checked before it is sent to, a name is looked up here,
 //!   every address that it has is checked, and the connection is made to one of those. There is no second lookup.
 //! - One deadline covers all of it, from the name lookup to the end of the answer.
-//! - At most [`MOST_READ`] bytes of an answer are read, and [`MOST_KEPT`] of them kept, as text.
+//! - At most [`MAX_READ`] bytes of an answer are read, and [`MAX_KEPT`] of them kept, as text.
 //! - A failure is data: it has a kind and a sentence for the operator, which never holds the URL's query or the payload.
 //!
 //! The files: `client` builds the HTTP client, `lookup` and `resolver` find the addresses of names and check them, `sender` makes the attempt, `answer` and
@@ -24,7 +24,7 @@ mod resolver;
 mod retry_after;
 mod sender;
 
-pub use answer::{MOST_KEPT, MOST_READ};
+pub use answer::{MAX_KEPT, MAX_READ};
 pub use client::BuildError;
 pub use config::EgressConfig;
 pub use lookup::{Lookup, SystemLookup};

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, Refused, Sender};
-use holdfast_core::rules::guard::{Guard, WayOut};
+use holdfast_core::rules::guard::{EgressPolicy, Guard};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Request, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -17,7 +17,7 @@ use crate::resolver::{GuardedResolver, Unresolved};
 use crate::retry_after;
 
 /// Whoever subscribes waits no longer than this for a name to be looked up. The attempt will tell what became of it.
-const LONGEST_CHECK: Duration = Duration::from_secs(2);
+const MAX_CHECK: Duration = Duration::from_secs(2);
 
 /// Makes attempts with one HTTP client, whose connections are reused.
 pub struct HttpSender {
@@ -34,7 +34,7 @@ pub struct HttpSender {
 /// As an operator configures it, with the default for everything else.
 pub fn sender(
     timeout: Duration,
-    WayOut { guard, proxy }: WayOut,
+    EgressPolicy { guard, proxy }: EgressPolicy,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Sender>, BuildError> {
     let config = EgressConfig { timeout, guard, proxy, ..EgressConfig::default() };
@@ -105,7 +105,7 @@ impl Sender for HttpSender {
         let url = Url::parse(url).map_err(|e| Refused(format!("is not a URL: {e}")))?;
         self.guard.check_url(&url).map_err(|refusal| Refused(refusal.to_string()))?;
         let Some(name) = url.domain() else { return Ok(()) };
-        match timeout(LONGEST_CHECK, self.resolver.addresses(name)).await {
+        match timeout(MAX_CHECK, self.resolver.addresses(name)).await {
             Ok(Err(Unresolved::Refused(refusal))) => Err(Refused(refusal.to_string())),
             // A name that cannot be looked up now may be there when it is needed.
             Ok(Ok(_) | Err(Unresolved::NoAddress { .. })) | Err(_) => Ok(()),

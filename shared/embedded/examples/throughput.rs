@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Store};
-use holdfast_core::records::{Attempt, AttemptOutcome, LoggedDelivery, Record, VERSION};
+use holdfast_core::records::{Attempt, LoggedDelivery, Record, VERSION};
+use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::rules::delivery::AttemptOutcome;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::VirtualClock;
@@ -87,7 +88,6 @@ fn logged(first: FirstAttempt) -> LoggedDelivery {
         remove_at: first.accepted_at + Duration::from_secs(86_400),
     };
     LoggedDelivery {
-        v: VERSION,
         key: first.key,
         event_id: first.event_id,
         event_type: first.event_type,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_core::ids::{EventKey, JobId};
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{BodyKey, Delay, Inbox, Outgoing, Queue, QueueName, SendError, Store};
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
 

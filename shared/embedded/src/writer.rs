@@ -10,7 +10,7 @@ use crate::database::Database;
 use crate::error::OpenError;
 
 /// How many jobs share a commit at most.
-const MOST_TOGETHER: usize = 1024;
+const MAX_TOGETHER: usize = 1024;
 
 /// Something to write.
 pub(crate) trait Job: Send {
@@ -122,7 +122,7 @@ fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl 
                 Command::Nudge => {}
                 Command::Stop => stop = true,
             }
-            next = if stop || jobs.len() >= MOST_TOGETHER { None } else { waiting.try_recv().ok() };
+            next = if stop || jobs.len() >= MAX_TOGETHER { None } else { waiting.try_recv().ok() };
         }
         finish(&connection, jobs);
         after_commit(&connection);

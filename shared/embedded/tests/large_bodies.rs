@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName};
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::VirtualClock;

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Delay, Expect, Inbox, IndexCount, IndexQuery, Order, Outgoing, Queue, QueueName, Store, Write,
 };
+use holdfast_core::records::Message;
 use holdfast_core::records::{
-    DeliveryRecord, DeliveryState, ListIndex, NewDelivery, Now, Reason, Record, TenantVersion, TopicName,
-    UrlRecord,
+    DeliveryRecord, ListIndex, NewDelivery, Record, StateIndex, TenantVersion, UrlRecord,
 };
-use holdfast_core::rules::health::Manual;
+use holdfast_core::rules::delivery::{DeliveryState, Reason};
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Database, Embedded, OpenError, Options};
 use holdfast_sim::{VirtualClock, block_on};
@@ -200,11 +201,11 @@ fn an_older_file_is_brought_up_to_date() {
             Record::Delivery(record)
         });
         let mut records: Vec<Record> = records.collect();
-        let actions = [Some(Manual::Disable), Some(Manual::Freeze), None];
+        let actions = [Some(OperatorAction::Disable), Some(OperatorAction::Freeze), None];
         for (n, action) in actions.into_iter().enumerate() {
             let mut url = UrlRecord::new("default".into(), UrlId(format!("url_{n}")), "u".into(), START);
             let now = Now { schedule: START, real: START };
-            action.map(|action| url.steer(action, "", "me", now).unwrap());
+            action.map(|action| url.apply_action(action, "", "me", now).unwrap());
             records.push(Record::Url(url));
         }
         embedded.store.put_each(records.clone()).await.unwrap();
@@ -213,11 +214,11 @@ fn an_older_file_is_brought_up_to_date() {
 
         let again = open(dir.path()).unwrap();
         for record in records {
-            let Some((partition, sort)) = record.index_entries().in_list(ListIndex::ByTopic) else {
+            let Some((partition, sort)) = record.index_entries().in_list(ListIndex::ByState) else {
                 continue;
             };
             let query = IndexQuery {
-                index: ListIndex::ByTopic,
+                index: ListIndex::ByState,
                 partition,
                 from: Some(sort.clone()),
                 to: Some(format!("{sort}~")),
@@ -228,8 +229,8 @@ fn an_older_file_is_brought_up_to_date() {
             let found = again.store.query_index(query).await.unwrap().items;
             assert_eq!(found.into_iter().map(|v| v.record).collect::<Vec<_>>(), [record]);
         }
-        for (topic, count) in [(TopicName::Waiting, 1), (TopicName::Dead, 1), (TopicName::UrlFrozen, 1)] {
-            let (index, partition) = (ListIndex::ByTopic, topic.partition(&"default".into()));
+        for (topic, count) in [(StateIndex::Waiting, 1), (StateIndex::Dead, 1), (StateIndex::UrlFrozen, 1)] {
+            let (index, partition) = (ListIndex::ByState, topic.partition(&"default".into()));
             let all = IndexCount { index, partition, from: None, limit: 10 };
             assert_eq!(again.store.count_index(all).await.unwrap().count, count, "{topic:?}");
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{Clock, Delay, Inbox, Outgoing, Queue, QueueName, Receipt};
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::{SeededEntropy, VirtualClock, block_on};
@@ -195,7 +195,7 @@ impl Clock for PausedClock {
         START + self.started.elapsed()
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real * self.speed
     }
 }

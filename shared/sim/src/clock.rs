@@ -2,8 +2,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use holdfast_core::ports::Clock;
-use holdfast_core::records::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::time::{Now, Timestamp};
 
 /// Time that passes only when told to.
 pub struct VirtualClock {
@@ -45,7 +44,7 @@ impl Clock for VirtualClock {
         self.lock().real
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real * self.speed
     }
 

@@ -3,12 +3,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
 };
-use holdfast_core::records::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::records::Message;
+use holdfast_core::time::{Now, Timestamp};
 
 /// Both queues in memory. Messages are kept as bytes, so that the wire format is always exercised.
 pub struct MemoryQueue {
@@ -120,7 +119,7 @@ impl MemoryQueue {
     pub fn next_ready_at(&self, queue: QueueName) -> Option<Timestamp> {
         let now = self.clock.both();
         let ready_at = |held: &Held| {
-            let visible_at = now.schedule + self.clock.stretch(held.visible_at.since(now.real));
+            let visible_at = now.schedule + self.clock.to_schedule(held.visible_at.since(now.real));
             held.deliver_at.max(visible_at)
         };
         self.on(queue, |messages| messages.by_id.values().map(ready_at).min())

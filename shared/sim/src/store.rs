@@ -5,11 +5,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MAX_KEYS, MAX_WRITES, Order, Page, Query, Store,
     StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, ListIndex, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, ListIndex, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
 /// The store in memory. The sweep's question is answered by looking at everything: simulated worlds are small.
@@ -17,7 +18,7 @@ use holdfast_core::time::Timestamp;
 pub struct MemoryStore(Mutex<State>);
 
 const LISTS: [ListIndex; 4] =
-    [ListIndex::ByTenant, ListIndex::ByUrl, ListIndex::BySubscription, ListIndex::ByTopic];
+    [ListIndex::ByTenant, ListIndex::ByUrl, ListIndex::BySubscription, ListIndex::ByState];
 
 #[derive(Default)]
 struct State {
@@ -111,8 +112,8 @@ impl MemoryStore {
 #[async_trait]
 impl Store for MemoryStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
-        if keys.len() > MOST_KEYS {
-            return Err(StoreError(format!("{} keys are more than {MOST_KEYS}", keys.len())));
+        if keys.len() > MAX_KEYS {
+            return Err(StoreError(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let state = self.lock();
         Ok(keys.iter().map(|key| state.records.get(key).cloned()).collect())
@@ -248,8 +249,8 @@ impl Store for MemoryStore {
 }
 
 fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
-    if writes.len() > MOST_WRITES {
-        return Err(StoreError(format!("{} writes are more than {MOST_WRITES}", writes.len())));
+    if writes.len() > MAX_WRITES {
+        return Err(StoreError(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
     let keys: BTreeSet<Key> = writes.iter().map(Write::key).collect();
     if keys.len() < writes.len() {

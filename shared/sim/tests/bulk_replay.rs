@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use holdfast_core::engine::Verdict;
 use holdfast_core::ids::UrlId;
 use holdfast_core::ports::{Clock, Inbox, QueueName};
-use holdfast_core::records::{DeliveryState, Record, ReplayRecord, ReplayState, UrlReplay};
-use holdfast_core::rules::health::Manual;
-use holdfast_core::usecases::Verdict;
+use holdfast_core::records::{Record, ReplayRecord, ReplayState, UrlReplay};
+use holdfast_core::rules::delivery::DeliveryState;
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
 
@@ -20,20 +21,20 @@ fn world_with_ended(seed: u64) -> (World, UrlId) {
     let mut world = World::new(seed, None);
     let url_id = world.subscribe(URL).url_id;
     let steer = |world: &World, action| {
-        block_on(world.engine.steer(&world.tenant, &url_id, action, None, false, "me")).unwrap();
+        block_on(world.engine.change_url_state(&world.tenant, &url_id, action, None, false, "me")).unwrap();
     };
     let post = |world: &mut World, ids: [&str; 3]| {
         ids.into_iter().for_each(|id| world.post(id));
         while world.work() {}
     };
     post(&mut world, ["one", "two", "three"]);
-    steer(&world, Manual::Freeze);
+    steer(&world, OperatorAction::Freeze);
     post(&mut world, ["four", "five", "six"]);
     world.clock.advance(HOUR * 53);
     world.sweep();
     post(&mut world, ["seven", "eight", "nine"]);
     world.clock.advance(HOUR * 53);
-    steer(&world, Manual::Enable);
+    steer(&world, OperatorAction::Enable);
     (world, url_id)
 }
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{Clock, Delay, Outgoing, Queue, QueueName};
-use holdfast_core::records::{DeliveryState, Reason, UrlReplay};
-use holdfast_core::rules::health::{Manual, UrlState};
+use holdfast_core::records::Message;
+use holdfast_core::records::UrlReplay;
+use holdfast_core::rules::delivery::{DeliveryState, Reason};
+use holdfast_core::rules::health::{OperatorAction, UrlState};
 use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
 
@@ -75,8 +76,15 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
 fn a_disabled_url_is_probed_and_released() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            OperatorAction::Disable,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         world.receiver.fail_next(URL, 2);
         for id in ["one", "two", "three", "four", "five"] {
             world.post(id);
@@ -93,16 +101,30 @@ fn a_disabled_url_is_probed_and_released() {
 fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            OperatorAction::Freeze,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         for id in ["one", "two", "three"] {
             world.post(id);
         }
         world.run_for(HOUR * 24);
         assert_eq!(world.receiver.seen(), []);
         all_are(world, DeliveryState::Parked);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            OperatorAction::Enable,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         world.run_for(HOUR);
         all_are(world, DeliveryState::Delivered);
         assert_eq!(received(world, URL), 3);
@@ -115,7 +137,15 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
         let kept = world.subscribe(URL);
         let dropped = world.subscribe(OTHER);
         for url_id in [&kept.url_id, &dropped.url_id] {
-            block_on(world.engine.steer(&world.tenant, url_id, Manual::Freeze, None, false, "me")).unwrap();
+            block_on(world.engine.change_url_state(
+                &world.tenant,
+                url_id,
+                OperatorAction::Freeze,
+                None,
+                false,
+                "me",
+            ))
+            .unwrap();
         }
         world.post("one");
         world.run_for(HOUR);
@@ -160,7 +190,14 @@ fn side_by_side(seed: u64, deaths: bool) {
         world.post(&format!("event {n}"));
     }
     let steered = |world: &World, action| {
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, action, None, false, "me"))
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            action,
+            None,
+            false,
+            "me",
+        ))
     };
     let wanted = UrlReplay {
         url_id: subscription.url_id.clone(),
@@ -172,16 +209,16 @@ fn side_by_side(seed: u64, deaths: bool) {
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
         let refused = match dice % 40 {
-            0 => steered(world, Manual::Disable).is_err(),
-            1 => steered(world, Manual::Freeze).is_err(),
-            2 | 3 => steered(world, Manual::Enable).is_err(),
+            0 => steered(world, OperatorAction::Disable).is_err(),
+            1 => steered(world, OperatorAction::Freeze).is_err(),
+            2 | 3 => steered(world, OperatorAction::Enable).is_err(),
             4 => block_on(world.engine.replay_url(&world.tenant, wanted.clone())).is_err(),
             _ => false,
         };
         // A frozen URL cannot be disabled; everything else is allowed at any time.
         assert!(!refused || dice % 40 == 0);
     });
-    steered(&world, Manual::Enable).expect("an enable is always allowed");
+    steered(&world, OperatorAction::Enable).expect("an enable is always allowed");
     let until = world.clock.now() + THREE_DAYS;
     world.run_side_by_side(until, |_, _| {});
     world.check();
@@ -212,8 +249,15 @@ fn one_probe_over_all_hosts() {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
         world.receiver.answer(URL, 500);
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Disable, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            OperatorAction::Disable,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         for n in 0..6 {
             world.post(&format!("event {n}"));
         }
@@ -237,13 +281,21 @@ fn every_change_of_state_is_told_once_to_who_asked_for_it() {
         let watched = world.subscribe(URL);
         world.subscribe_to(OTHER, "holdfast.url.*");
         // The probe of the one event enables the URL again.
-        for action in [Manual::Freeze, Manual::Enable, Manual::Disable] {
-            block_on(world.engine.steer(&world.tenant, &watched.url_id, action, None, false, "me")).unwrap();
+        for action in [OperatorAction::Freeze, OperatorAction::Enable, OperatorAction::Disable] {
+            block_on(world.engine.change_url_state(
+                &world.tenant,
+                &watched.url_id,
+                action,
+                None,
+                false,
+                "me",
+            ))
+            .unwrap();
         }
         world.post("one");
         world.run_for(HOUR * 4);
         assert_eq!(world.urls()[watched.url_id.as_str()].health.state, UrlState::Enabled);
-        assert!(world.urls().values().all(|url| url.unannounced.is_none()));
+        assert!(world.urls().values().all(|url| url.announcement.is_none()));
         let mut told: Vec<_> = world.events_of("holdfast.url.").into_iter().collect();
         told.sort();
         let expected = ["disabled", "enabled", "enabled", "frozen"].map(|to| format!("holdfast.url.{to}"));

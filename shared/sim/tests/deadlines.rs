@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use holdfast_core::engine::{Counters, Verdict};
 use holdfast_core::ports::{Clock, Inbox, QueueName};
-use holdfast_core::records::DeliveryState;
-use holdfast_core::usecases::{Tally, Verdict};
+use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 
@@ -25,7 +25,7 @@ fn handle_within(world: &World, queue: QueueName, time: Duration) -> Vec<Verdict
 
 /// For an attempt, and for writing down what came of it.
 fn needed(world: &World) -> Duration {
-    world.engine.settings().http_timeout + world.engine.settings().time_to_conclude()
+    world.engine.settings().http_timeout + world.engine.settings().time_to_record()
 }
 
 #[test]
@@ -81,10 +81,10 @@ fn what_was_done_is_tallied_once() {
     world.subscribe(URL);
     world.post("one");
     handle_within(&world, QueueName::First, HOUR);
-    assert_eq!(world.engine.take_tally(), Tally { attempts_succeeded: 1, ..Tally::default() });
+    assert_eq!(world.engine.take_counters(), Counters { attempts_succeeded: 1, ..Counters::default() });
     world.receiver.answer(URL, 500);
     world.post("two");
     handle_within(&world, QueueName::First, HOUR);
-    assert_eq!(world.engine.take_tally(), Tally { attempts_failed: 1, ..Tally::default() });
-    assert_eq!(world.engine.take_tally(), Tally::default());
+    assert_eq!(world.engine.take_counters(), Counters { attempts_failed: 1, ..Counters::default() });
+    assert_eq!(world.engine.take_counters(), Counters::default());
 }

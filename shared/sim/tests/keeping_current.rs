@@ -8,16 +8,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use holdfast_core::engine::{Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch};
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
     AttemptRequest, AttemptResult, BodyKey, Count, IndexCount, IndexQuery, Page, Query, Sender, Store,
     StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, Now, Record, Subscription, UrlRecord};
+use holdfast_core::records::{Key, Record, Subscription, UrlRecord};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on};
 use serde_json::json;
 use serde_json::value::RawValue;

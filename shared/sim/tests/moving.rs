@@ -5,11 +5,12 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
+use holdfast_core::engine::SubscriptionPatch;
 use holdfast_core::ports::Clock;
-use holdfast_core::records::{DeliveryState, Reason, Subscription};
-use holdfast_core::rules::health::Manual;
+use holdfast_core::records::Subscription;
+use holdfast_core::rules::delivery::{DeliveryState, Reason};
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::SubscriptionPatch;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
 
@@ -50,8 +51,15 @@ fn with_live_deliveries(world: &mut World) -> Subscription {
     world.receiver.answer(URL, 500);
     world.post("waiting");
     while world.work() {}
-    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
-        .unwrap();
+    block_on(world.engine.change_url_state(
+        &world.tenant,
+        &subscription.url_id,
+        OperatorAction::Freeze,
+        None,
+        false,
+        "me",
+    ))
+    .unwrap();
     world.post("parked");
     world.post("parked too");
     // Long enough for whoever died over it to be followed, not for the retry to come due.
@@ -80,8 +88,15 @@ fn live_deliveries_move_to_the_new_url() {
 fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
     at_every_await(|world| {
         let other = world.subscribe(NEW);
-        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Freeze, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &other.url_id,
+            OperatorAction::Freeze,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
         let subscription = with_live_deliveries(world);
         world.change(&subscription.id, &to_url(NEW));
@@ -89,8 +104,15 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
         for record in world.deliveries().into_iter().filter(|d| d.key.subscription_id == subscription.id) {
             assert_eq!((record.state, record.url.as_str()), (DeliveryState::Parked, NEW));
         }
-        block_on(world.engine.steer(&world.tenant, &other.url_id, Manual::Enable, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &other.url_id,
+            OperatorAction::Enable,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         world.run_for(THREE_DAYS);
         assert!(world.deliveries().iter().all(|record| record.state == DeliveryState::Delivered));
     });
@@ -106,8 +128,15 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
         assert_eq!(arrived(world, URL), before, "nothing more is attempted");
         assert!(world.deliveries().iter().all(|record| record.reason == Some(Reason::Inactive)));
         world.change(&subscription.id, &active(true));
-        block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me"))
-            .unwrap();
+        block_on(world.engine.change_url_state(
+            &world.tenant,
+            &subscription.url_id,
+            OperatorAction::Enable,
+            None,
+            false,
+            "me",
+        ))
+        .unwrap();
         world.receiver.answer(URL, 200);
         world.post("later");
         world.run_for(HOUR);
@@ -147,7 +176,7 @@ fn side_by_side(seed: u64, deaths: bool) {
     };
     let steered = |world: &World, url_id, action| {
         // A frozen URL cannot be disabled; everything else is allowed at any time.
-        let _ = block_on(world.engine.steer(&world.tenant, url_id, action, None, false, "me"));
+        let _ = block_on(world.engine.change_url_state(&world.tenant, url_id, action, None, false, "me"));
     };
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
@@ -156,9 +185,9 @@ fn side_by_side(seed: u64, deaths: bool) {
             0..4 => changed(world, to_url(if dice & (1 << 41) == 0 { URL } else { NEW })),
             4 => changed(world, active(false)),
             5 | 6 => changed(world, active(true)),
-            7 => steered(world, url_id, Manual::Disable),
-            8 => steered(world, url_id, Manual::Freeze),
-            9 | 10 => steered(world, url_id, Manual::Enable),
+            7 => steered(world, url_id, OperatorAction::Disable),
+            8 => steered(world, url_id, OperatorAction::Freeze),
+            9 | 10 => steered(world, url_id, OperatorAction::Enable),
             _ => return,
         }
         if dice & (1 << 42) == 0 {
@@ -169,7 +198,11 @@ fn side_by_side(seed: u64, deaths: bool) {
     // Where the subscription is not, nobody lets anything go: what stayed behind would stay.
     let is_at = block_on(world.engine.get_subscription(&world.tenant, &subscription.id)).unwrap().unwrap();
     for url_id in [&subscription.url_id, &other.url_id] {
-        steered(&world, url_id, if is_at.url_id == *url_id { Manual::Enable } else { Manual::Freeze });
+        steered(
+            &world,
+            url_id,
+            if is_at.url_id == *url_id { OperatorAction::Enable } else { OperatorAction::Freeze },
+        );
     }
     let until = world.clock.now() + THREE_DAYS;
     world.run_side_by_side(until, |_, _| {});
@@ -200,8 +233,15 @@ fn changes_beside_hosts_that_die_lose_nothing() {
 }
 
 fn freeze(world: &World, subscription: &Subscription) {
-    block_on(world.engine.steer(&world.tenant, &subscription.url_id, Manual::Freeze, None, false, "me"))
-        .unwrap();
+    block_on(world.engine.change_url_state(
+        &world.tenant,
+        &subscription.url_id,
+        OperatorAction::Freeze,
+        None,
+        false,
+        "me",
+    ))
+    .unwrap();
 }
 
 /// From outside, whole: what a person asks for while the hosts stand somewhere.

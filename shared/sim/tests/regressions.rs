@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use holdfast_core::engine::{DeliveryFilter, Scope};
 use holdfast_core::ports::{Clock, QueueName};
-use holdfast_core::records::{DeliveryState, Reason};
-use holdfast_core::usecases::{DeliveryFilter, Scope};
+use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use holdfast_aws::queue::to_text;
-use holdfast_core::messages::Message;
+use holdfast_core::records::Message;
 
 use super::Cloud;
 use crate::receiver::Reply;
@@ -20,7 +20,7 @@ const TICKETS: usize = 100;
 
 pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(500)).await?;
-    scene.steer(&subscription.url_id, "disable", "to be probed").await?;
+    scene.change_url_state(&subscription.url_id, "disable", "to be probed").await?;
     scene.post_many("one", EVENTS).await?;
     until("all are parked", scene.soon(), async || {
         Ok((scene.url(&subscription.url_id).await?["parked"] == EVENTS).then_some(()))

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use holdfast_aws::queue::to_text;
 use holdfast_core::ids::{DeliveryKey, EventKey};
-use holdfast_core::messages::{FirstAttempt, Message};
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 use serde_json::json;
 use tokio::process::Command;

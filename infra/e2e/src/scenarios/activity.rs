@@ -14,7 +14,7 @@ const LOOKS_PER_EVENT: usize = 10;
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     scene.subscribe("fine", Reply::Status(200)).await?;
     let held = scene.subscribe("held", Reply::Status(200)).await?;
-    scene.steer(&held.url_id, "freeze", "to be counted").await?;
+    scene.change_url_state(&held.url_id, "freeze", "to be counted").await?;
     let parked = scene.post("held").await?;
     scene.delivery_when("the delivery is parked", &parked, scene.soon(), |d| d.is("parked")).await?;
     followed(&scene).await?;

@@ -11,8 +11,8 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let watched = scene.subscribe("watched", Reply::Status(200)).await?;
     let own_events = json!({ "event_types": ["holdfast.url.*"] });
     let watcher = scene.subscribe_with("watcher", "watcher", Reply::Status(200), own_events).await?;
-    scene.steer(&watched.url_id, "freeze", "to be told").await?;
-    scene.steer(&watched.url_id, "enable", "to be told too").await?;
+    scene.change_url_state(&watched.url_id, "freeze", "to be told").await?;
+    scene.change_url_state(&watched.url_id, "enable", "to be told too").await?;
     let told = until("both changes are told", scene.soon(), async || {
         // Other scenarios change URLs of theirs at the same time.
         let arrivals = scene.receiver().arrivals(&watcher.path);

@@ -12,7 +12,7 @@ use crate::views::{Delivery, text};
 const DATA: &str = "{ \"b\" :1,\t\"a\":[ 1,2 ], \"b\":  2,\
     \"n\":1234567890123456789012345678901234567890,\"e\":\"\\uFFFF\", \"r\":\"\u{FFFF}\" }";
 /// How far the signed time may be from the arrival: the request's way, on a busy machine.
-const MOST_DRIFT_MS: u64 = 15_000;
+const MAX_DRIFT_MS: u64 = 15_000;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let token = "tok-4711";
@@ -55,7 +55,7 @@ fn check_headers(arrival: &Arrival, token: &str) -> Result<()> {
     ensure!(arrival.header("authorization") == format!("Bearer {token}"), "authorization in {headers:?}");
     let signed_ms = arrival.header("webhook-timestamp").parse::<u64>()? * 1000;
     ensure!(
-        signed_ms.abs_diff(arrival.real_ms) < MOST_DRIFT_MS,
+        signed_ms.abs_diff(arrival.real_ms) < MAX_DRIFT_MS,
         "signed {signed_ms}, arrived {}",
         arrival.real_ms
     );

@@ -16,9 +16,9 @@ const WITNESS_ATTEMPTS: usize = 6;
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let frozen = scene.subscribe("frozen", Reply::Status(200)).await?;
     scene.subscribe("witness", Reply::Status(500)).await?;
-    let url = scene.steer(&frozen.url_id, "freeze", "maintenance at the receiver").await?;
+    let url = scene.change_url_state(&frozen.url_id, "freeze", "maintenance at the receiver").await?;
     ensure!(url["state"] == "frozen" && url["reason"] == "maintenance at the receiver", "unexpected: {url}");
-    scene.steer(&frozen.url_id, "freeze", "again").await?;
+    scene.change_url_state(&frozen.url_id, "freeze", "again").await?;
     let refused = scene.host.post(&format!("/v1/urls/{}/disable", frozen.url_id), "").await?;
     ensure!(refused.status == 409, "disabling a frozen URL: {refused:?}");
 
@@ -39,9 +39,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let url = scene.url(&frozen.url_id).await?;
     ensure!(url["parked"] == EVENTS && url["state"] == "frozen", "unexpected: {url}");
 
-    let enabled = scene.steer(&frozen.url_id, "enable", "the receiver is back").await?;
+    let enabled = scene.change_url_state(&frozen.url_id, "enable", "the receiver is back").await?;
     ensure!(enabled["released"] == EVENTS && enabled["expired"] == 0, "unexpected: {enabled}");
-    let again = scene.steer(&frozen.url_id, "enable", "to be sure").await?;
+    let again = scene.change_url_state(&frozen.url_id, "enable", "to be sure").await?;
     ensure!(again["state"] == "enabled", "unexpected: {again}");
     until("all are delivered", scene.soon(), async || {
         let query = format!("url={}&state=delivered", frozen.url_id);

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use crate::receiver::Reply;
 use crate::scene::Scene;
 
-const MOST_BYTES: usize = 1_000_000;
+const MAX_BYTES: usize = 1_000_000;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(200)).await?;
@@ -19,14 +19,14 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
             .collect();
         (format!("{head}{text}{tail}"), text)
     };
-    let (too_large, _) = request(MOST_BYTES + 1);
+    let (too_large, _) = request(MAX_BYTES + 1);
     let refused = scene.host.post("/v1/events", too_large).await?;
     ensure!(
         refused.status == 413 && refused.content_type == "application/problem+json",
         "unexpected: {refused:?}"
     );
-    let (largest, text) = request(MOST_BYTES);
-    ensure!(largest.len() == MOST_BYTES, "{} bytes", largest.len());
+    let (largest, text) = request(MAX_BYTES);
+    ensure!(largest.len() == MAX_BYTES, "{} bytes", largest.len());
     scene.host.post("/v1/events", largest).await?.expect(202)?;
     let arrivals = scene.arrivals(&subscription.path, 1, scene.soon()).await?;
     let body = String::from_utf8(arrivals[0].body.to_vec())?;

@@ -25,7 +25,7 @@ async fn live(scene: &Scene<'_>, part: &str) -> Result<[(Subscription, String); 
     let (waiting, parked) = (format!("{part}-waiting"), format!("{part}-parked"));
     let waits = scene.subscribe(&waiting, Reply::Status(500)).await?;
     let is_parked = scene.subscribe(&parked, Reply::Status(200)).await?;
-    scene.steer(&is_parked.url_id, "freeze", "to park").await?;
+    scene.change_url_state(&is_parked.url_id, "freeze", "to park").await?;
     let (waiting_id, parked_id) = (scene.post(&waiting).await?, scene.post(&parked).await?);
     scene.delivery_when("one is parked", &parked_id, scene.soon(), |d| d.is("parked")).await?;
     let within = scene.within(LONG_ENOUGH);
@@ -96,7 +96,7 @@ async fn pings(scene: &Scene<'_>) -> Result<()> {
     ensure!(event["type"] == "holdfast.ping", "not a ping: {event}");
     let url = scene.url(&subscription.url_id).await?;
     ensure!(url["window_attempts"] == 0, "a ping was counted: {url}");
-    scene.steer(&subscription.url_id, "freeze", "no pings").await?;
+    scene.change_url_state(&subscription.url_id, "freeze", "no pings").await?;
     let refused = scene.host.post(&path, "").await?;
     ensure!(refused.status == 409 && refused.text.contains("frozen"), "unexpected: {refused:?}");
     ensure!(scene.receiver().count(&subscription.path) == 1, "a frozen URL was pinged");

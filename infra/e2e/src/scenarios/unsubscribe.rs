@@ -10,7 +10,7 @@ use crate::scene::Scene;
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let parked = scene.subscribe("parked", Reply::Status(200)).await?;
     let waiting = scene.subscribe("waiting", Reply::Status(500)).await?;
-    scene.steer(&parked.url_id, "freeze", "to park").await?;
+    scene.change_url_state(&parked.url_id, "freeze", "to park").await?;
     let parked_id = scene.post("parked").await?;
     let waiting_id = scene.post("waiting").await?;
     scene.delivery_when("one is parked", &parked_id, scene.soon(), |d| d.is("parked")).await?;

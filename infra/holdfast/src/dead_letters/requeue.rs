@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
 use holdfast_aws::queue::{DeadLetter, DeadLetters, read_message, to_text};
-use holdfast_core::messages::{FirstAttempt, Message};
+use holdfast_core::records::{FirstAttempt, Message};
 
 use super::args::Requeue;
 use super::{SEARCHED, not_found, open, trouble};

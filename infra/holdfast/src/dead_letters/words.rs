@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use holdfast_aws::queue::{DeadLetter, read_message};
-use holdfast_core::messages::{Message, Undecodable};
+use holdfast_core::records::{Message, Unreadable};
 
 const WHY_CHARS: usize = 200;
 
@@ -58,11 +58,11 @@ fn about(letter: &DeadLetter) -> String {
             format!("release tenant={tenant} url={url_id} step={step}")
         }
         Ok(Message::Job { tenant, id }) => format!("job job={id} tenant={tenant}"),
-        Err(Undecodable::Newer(version)) => {
+        Err(Unreadable::Newer(version)) => {
             format!("a message of version {version}, newer than this Holdfast")
         }
         // Why it is none may quote from it.
-        Err(Undecodable::Poison(_)) => "not a message".to_owned(),
+        Err(Unreadable::Poison(_)) => "not a message".to_owned(),
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::name::Name;
 use super::problem::Problem;
-use super::receiver::{MOST_REQUESTS, View};
+use super::receiver::{MAX_REQUESTS, View};
 use super::record::Arrived;
 use super::reply::Reply;
 use super::setting::Setting;
@@ -22,7 +22,7 @@ use super::state::Receivers;
 
 const SHOWN_UNLESS_TOLD: usize = 100;
 /// Longer than any attempt waits, and short enough that a forgotten client does not hold its connection for ever.
-const LONGEST_HANG: Duration = Duration::from_secs(60);
+const MAX_HANG: Duration = Duration::from_secs(60);
 
 /// `POST /dev/receiver/{name}`
 pub(super) async fn receive(
@@ -82,8 +82,8 @@ pub(super) async fn list(State(receivers): State<Arc<Receivers>>) -> Json<Value>
 fn parse_limit(text: &str) -> Result<usize, Problem> {
     text.parse()
         .ok()
-        .filter(|limit| (1..=MOST_REQUESTS).contains(limit))
-        .ok_or_else(|| Problem::bad_request(format!("limit: must be a number from 1 to {MOST_REQUESTS}")))
+        .filter(|limit| (1..=MAX_REQUESTS).contains(limit))
+        .ok_or_else(|| Problem::bad_request(format!("limit: must be a number from 1 to {MAX_REQUESTS}")))
 }
 
 /// Says a little, so that there is something to see where answers are shown.
@@ -100,6 +100,6 @@ fn answer(name: &str, status: u16) -> Response {
 /// The server drops the handler, and this with it, when the client goes.
 async fn hang() -> Response {
     // It cannot end in any other way than by running out of time.
-    let _ = timeout(LONGEST_HANG, future::pending::<()>()).await;
+    let _ = timeout(MAX_HANG, future::pending::<()>()).await;
     (StatusCode::GATEWAY_TIMEOUT, "nobody went away\n").into_response()
 }

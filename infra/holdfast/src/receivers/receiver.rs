@@ -1,6 +1,6 @@
 use std::collections::{BTreeMap, VecDeque};
 
-use holdfast_core::records::Now;
+use holdfast_core::time::Now;
 use serde::Serialize;
 
 use super::record::{Arrived, Recorded};
@@ -8,9 +8,9 @@ use super::reply::Reply;
 use super::setting::Setting;
 
 /// The most requests that a receiver remembers, and so the most that can be asked for.
-pub(super) const MOST_REQUESTS: usize = 1_000;
+pub(super) const MAX_REQUESTS: usize = 1_000;
 /// The most bytes of bodies that a receiver remembers: large ones push older requests out sooner.
-const MOST_BODY_BYTES: usize = 16 * 1024 * 1024;
+const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// One receiver: how it is switched, and what it received.
 pub(super) struct Receiver {
@@ -53,7 +53,7 @@ impl Receiver {
     }
 
     fn forget_the_oldest(&mut self) {
-        while self.requests.len() > MOST_REQUESTS || self.body_bytes > MOST_BODY_BYTES {
+        while self.requests.len() > MAX_REQUESTS || self.body_bytes > MAX_BODY_BYTES {
             let Some(oldest) = self.requests.pop_front() else { return };
             self.body_bytes -= oldest.body.len();
         }

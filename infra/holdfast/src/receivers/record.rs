@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
-use holdfast_core::records::Now;
+use holdfast_core::time::Now;
 use serde::Serialize;
 
 use super::reply::Reply;

@@ -11,7 +11,7 @@ use super::reply::Reply;
 use super::setting::Setting;
 
 /// The most receivers that can be switched.
-const MOST_SWITCHABLE: usize = 1_000;
+const MAX_SWITCHABLE: usize = 1_000;
 
 /// All development receivers of a host.
 pub(crate) struct Receivers {
@@ -84,11 +84,11 @@ impl Kinds {
     }
 
     fn find_or_make(&mut self, name: &Name) -> Result<&mut Receiver, Problem> {
-        let full = self.switchable.len() >= MOST_SWITCHABLE;
+        let full = self.switchable.len() >= MAX_SWITCHABLE;
         let by_name = self.of(name);
         if full && name.fixed().is_none() && !by_name.contains_key(name.as_str()) {
             return Err(Problem::full(format!(
-                "there are {MOST_SWITCHABLE} receivers already; DELETE some that are not switched"
+                "there are {MAX_SWITCHABLE} receivers already; DELETE some that are not switched"
             )));
         }
         Ok(by_name.entry(name.as_str().to_owned()).or_insert_with(|| make(name)))

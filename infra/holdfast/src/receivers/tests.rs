@@ -23,7 +23,7 @@ impl Clock for StoppedClock {
         Timestamp::ZERO
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real
     }
 }

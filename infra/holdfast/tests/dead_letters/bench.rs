@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::{Message as SqsMessage, MessageSystemAttributeName, Queu
 use holdfast_aws::connect::{self, Timeouts};
 use holdfast_aws::queue::{QueueUrls, SqsQueue, to_text};
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::messages::{FirstAttempt, Message};
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 
 pub(crate) struct Bench {

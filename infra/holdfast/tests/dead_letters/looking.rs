@@ -1,7 +1,7 @@
 //! `list` and `show`.
 
-use holdfast_core::messages::Message;
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::Message;
 
 use crate::bench::{Bench, first_attempt, probe, said, text_of};
 

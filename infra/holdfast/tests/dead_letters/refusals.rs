@@ -1,7 +1,7 @@
 //! What cannot work says what to do.
 
-use holdfast_core::messages::Message;
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::Message;
 
 use crate::bench::{Bench, Said, first_attempt, probe, said, text_of};
 

@@ -2,8 +2,8 @@
 
 use aws_sdk_sqs::types::{Message as SqsMessage, MessageSystemAttributeName};
 use holdfast_aws::queue::read_message;
-use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::{FirstAttempt, Message};
 
 use crate::bench::{Bench, first_attempt, probe, text_of};
 

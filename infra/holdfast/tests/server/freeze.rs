@@ -17,7 +17,7 @@ async fn a_frozen_url_stays_frozen_over_a_restart() {
     let host = server.host(&receiver);
     let scene = Scene::new(&host, "freeze");
     let frozen = scene.subscribe("frozen", Reply::Status(200)).await.unwrap();
-    scene.steer(&frozen.url_id, "freeze", "maintenance").await.unwrap();
+    scene.change_url_state(&frozen.url_id, "freeze", "maintenance").await.unwrap();
     for id in scene.post_many("frozen", EVENTS).await.unwrap() {
         scene.delivery_when("it is parked", &id, SOON, |d| d.is("parked")).await.unwrap();
     }
@@ -36,7 +36,7 @@ async fn a_frozen_url_stays_frozen_over_a_restart() {
     scene.delivery_when("the witness fails", &witness, within, |d| d.attempts.len() >= 6).await.unwrap();
     assert_eq!(receiver.count(&frozen.path), 0, "a frozen URL was attempted");
 
-    let enabled = scene.steer(&frozen.url_id, "enable", "back").await.unwrap();
+    let enabled = scene.change_url_state(&frozen.url_id, "enable", "back").await.unwrap();
     assert_eq!(enabled["released"], EVENTS, "{enabled}");
     scene.arrivals(&frozen.path, EVENTS, SOON).await.unwrap();
 }

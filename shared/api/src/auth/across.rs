@@ -1,7 +1,7 @@
 //! Lists that an operator may ask for over all tenants.
 
+use holdfast_core::engine::ListPage;
 use holdfast_core::ids::Tenant;
-use holdfast_core::usecases::ListPage;
 
 use crate::params::Part;
 use crate::{App, Problem};
@@ -23,7 +23,7 @@ pub(crate) struct Owned<T> {
 }
 
 /// So many tenants are looked through for one page, so that many of them who have nothing do not make one request read for ever.
-const MOST_LOOKED_THROUGH: usize = 100;
+const MAX_LOOKED_THROUGH: usize = 100;
 
 /// Where a list over all tenants goes on: a tenant's name holds no space, so that it can be told from that tenant's own place.
 struct Place {
@@ -59,7 +59,7 @@ impl Across {
             Tenants::All => Vec::new(),
         };
         while let Some(tenant) = next_tenant(app, tenants.last()).await? {
-            if tenants.len() == MOST_LOOKED_THROUGH {
+            if tenants.len() == MAX_LOOKED_THROUGH {
                 return Ok((tenants, true));
             }
             tenants.push(tenant);
@@ -101,7 +101,7 @@ where
         Some(Place { tenant, after }) => (None, Some((tenant, after))),
         None => (None, None),
     };
-    for _ in 0..MOST_LOOKED_THROUGH {
+    for _ in 0..MAX_LOOKED_THROUGH {
         let (tenant, after) = match begun.take() {
             Some(begun) => begun,
             None => match next_tenant(app, done.as_ref()).await? {

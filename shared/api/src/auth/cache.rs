@@ -10,7 +10,7 @@ use holdfast_core::time::Timestamp;
 
 /// In real time. A revoked key must be refused everywhere within 5 s, and the look-up itself takes some of them.
 const KEPT: Duration = Duration::from_secs(2);
-const MOST_KEPT: usize = 10_000;
+const MAX_KEPT: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct KeyCache {
@@ -54,10 +54,10 @@ impl KeyCache {
         if known.revision != revision {
             return;
         }
-        if known.by_hash.len() >= MOST_KEPT {
+        if known.by_hash.len() >= MAX_KEPT {
             known.by_hash.retain(|_, kept| kept.is_fresh(asked_at));
         }
-        if known.by_hash.len() < MOST_KEPT {
+        if known.by_hash.len() < MAX_KEPT {
             known.by_hash.insert(key.hash.clone(), Kept { key, asked_at });
         }
     }
@@ -122,10 +122,10 @@ mod tests {
     #[test]
     fn it_stays_bounded() {
         let cache = KeyCache::default();
-        for n in 0..MOST_KEPT + 10 {
+        for n in 0..MAX_KEPT + 10 {
             cache.keep(key(&n.to_string()), START, 0);
         }
-        assert_eq!(cache.lock().by_hash.len(), MOST_KEPT);
+        assert_eq!(cache.lock().by_hash.len(), MAX_KEPT);
         cache.keep(key("later"), START + KEPT, 0);
         assert_eq!(cache.lock().by_hash.len(), 1, "what is no longer fresh makes room");
     }

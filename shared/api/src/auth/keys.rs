@@ -1,15 +1,15 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use holdfast_core::engine::{Engine, Unavailable};
 use holdfast_core::ids::{KeyId, Tenant, fingerprint};
 use holdfast_core::rules::access::{self, Role};
-use holdfast_core::usecases::{Engine, Unavailable};
 
 use super::built_in::{BuiltIn, HashedKey};
 use super::cache::KeyCache;
 use super::caller::Caller;
 
-const MOST_TENANTS_KNOWN: usize = 10_000;
+const MAX_TENANTS_KNOWN: usize = 10_000;
 
 /// The keys that are taken: those that the host was configured with, and those that are stored. Only hashes are kept of them.
 pub struct Keys {
@@ -86,7 +86,7 @@ impl Keys {
         }
         let exists = engine.tenant_exists(tenant).await?;
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if exists && tenants.len() < MOST_TENANTS_KNOWN {
+        if exists && tenants.len() < MAX_TENANTS_KNOWN {
             tenants.insert(tenant.clone());
         }
         Ok(exists)

@@ -7,14 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use futures_util::FutureExt;
+use holdfast_core::engine::{Engine, Ports, Settings, Verdict};
 use holdfast_core::ids::EventKey;
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Answer, AttemptRequest, AttemptResult, Clock, FailureKind, Receipt, Received, Sender, Store,
 };
-use holdfast_core::records::{DeliveryRecord, DeliveryState, Record};
+use holdfast_core::records::Message;
+use holdfast_core::records::{DeliveryRecord, Record};
+use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{Engine, Ports, Settings, Verdict};
 use holdfast_sim::{Puts, SeededEntropy};
 use serde_json::{Value, json};
 
@@ -281,7 +282,7 @@ async fn attempts_shown(world: &World) -> u64 {
 async fn glimpses_shown(world: &World) -> (usize, u64) {
     world.clock.advance(Duration::from_secs(3));
     let feed = world.get("/v1/attempts?limit=100").await.expect(StatusCode::OK);
-    (feed["items"].as_array().unwrap().len(), feed["left_out"].as_u64().unwrap())
+    (feed["items"].as_array().unwrap().len(), feed["omitted"].as_u64().unwrap())
 }
 
 async fn deliver(world: &World, events: usize, name: &str) {

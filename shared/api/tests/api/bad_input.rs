@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use holdfast_core::usecases::DeliveryLog;
+use holdfast_core::engine::DeliveryLog;
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
-use holdfast_core::usecases::DeliveryLog;
+use holdfast_core::engine::DeliveryLog;
 use serde_json::{Value, json};
 
 use crate::world::World;

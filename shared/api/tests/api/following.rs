@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use holdfast_core::engine::DeliveryLog;
 use holdfast_core::ports::{Clock, Store};
-use holdfast_core::records::{GlimpseRecord, Record};
+use holdfast_core::records::{AttemptSummaries, Record};
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::DeliveryLog;
 use holdfast_sim::SeededEntropy;
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ async fn follow(world: &World, after: &str, query: &str) -> (Vec<Value>, String,
     let after = if after.is_empty() { String::new() } else { format!("after={after}&") };
     let feed = world.get(&format!("/v1/attempts?{after}{query}")).await.expect(StatusCode::OK);
     let next = feed["next"].as_str().unwrap().to_owned();
-    (feed["items"].as_array().unwrap().clone(), next, feed["left_out"].as_u64().unwrap())
+    (feed["items"].as_array().unwrap().clone(), next, feed["omitted"].as_u64().unwrap())
 }
 
 fn events(items: &[Value]) -> Vec<&str> {
@@ -49,8 +49,8 @@ async fn an_attempt_is_shown_in_a_line() {
     });
     // The same for whoever waited for it and for whoever asks now.
     for after in ["", &next] {
-        let (items, next, left_out) = follow(&world, after, "").await;
-        assert_eq!((items, left_out), (vec![expected.clone()], 0));
+        let (items, next, omitted) = follow(&world, after, "").await;
+        assert_eq!((items, omitted), (vec![expected.clone()], 0));
         assert!(follow(&world, &next, "").await.0.is_empty());
     }
 }
@@ -91,8 +91,8 @@ async fn of_very_many_attempts_some_are_left_out_and_told() {
     world.work().await;
     world.engine.flush_activity(false).await;
     world.clock.advance(SETTLED);
-    let (items, next, left_out) = follow(&world, "", "").await;
-    assert_eq!((items.len(), left_out), (20, 15));
+    let (items, next, omitted) = follow(&world, "", "").await;
+    assert_eq!((items.len(), omitted), (20, 15));
     assert_eq!(events(&items), ids[15..].iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(follow(&world, &next, "").await.2, 0);
     let all = world.get("/v1/overview").await.expect(StatusCode::OK);
@@ -117,10 +117,11 @@ async fn arrives_late(world: &World, event_id: &str, at_real: Timestamp) {
         Record::Glimpses(record) => Some(record),
         _ => None,
     });
-    let GlimpseRecord { glimpses, .. } = record.clone().unwrap();
+    let AttemptSummaries { glimpses, .. } = record.clone().unwrap();
     let mut glimpse = glimpses[0].clone();
     glimpse.event_id = event_id.to_owned();
-    let late = GlimpseRecord { at_real, engine: "late".into(), glimpses: vec![glimpse], ..record.unwrap() };
+    let late =
+        AttemptSummaries { at_real, engine: "late".into(), glimpses: vec![glimpse], ..record.unwrap() };
     world.store.put_each(vec![Record::Glimpses(late)]).await.unwrap();
 }
 
@@ -170,9 +171,9 @@ async fn several_engines_are_followed_without_gaps_or_repeats() {
                 4 => world.clock.advance(Duration::from_millis(dice.next_u64() % 900)),
                 _ => {
                     let limit = 1 + dice.next_u64() % 4;
-                    let (items, after, left_out) = follow(&world, &next, &format!("limit={limit}")).await;
+                    let (items, after, omitted) = follow(&world, &next, &format!("limit={limit}")).await;
                     assert!(items.len() as u64 <= limit);
-                    assert_eq!(left_out, 0, "so few are never too many");
+                    assert_eq!(omitted, 0, "so few are never too many");
                     seen.extend(events(&items).into_iter().map(str::to_owned));
                     next = after;
                 }

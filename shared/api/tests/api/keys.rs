@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use futures_util::future::join_all;
 use holdfast_api::{BuiltIn, HashedKey, Keys};
+use holdfast_core::engine::{DeleteKeyError, NewKey};
 use holdfast_core::rules::access::Role;
-use holdfast_core::usecases::{DeleteKeyError, NewKey};
 use serde_json::{Value, json};
 
 use crate::world::{KEY, World};

@@ -25,7 +25,7 @@ impl Scene {
         world.receiver.answer("old", 500);
         let waiting = post(&world).await;
         let scene = Scene { waiting, parked: String::new(), subscription, world };
-        scene.steer("freeze").await;
+        scene.change_url_state("freeze").await;
         let parked = post(&scene.world).await;
         let scene = Scene { parked, ..scene };
         assert_eq!(scene.states().await, ["waiting", "parked"]);
@@ -108,7 +108,7 @@ async fn another_url_that_is_frozen_parks_them_until_it_is_enabled() {
     assert_eq!(scene.states().await, ["parked", "parked"]);
     assert_eq!(scene.world.get(&path).await.expect(StatusCode::OK)["parked"], 2);
     // At the old URL there is nothing to let go.
-    scene.steer("enable").await;
+    scene.change_url_state("enable").await;
     scene.hours(1).await;
     assert_eq!(scene.states().await, ["parked", "parked"]);
     scene.world.post(&format!("{path}/enable"), "").await.expect(StatusCode::OK);
@@ -158,7 +158,7 @@ async fn deactivating_ends_what_waits_and_what_is_parked() {
     scene.patch(json!({"active": false})).await;
     assert_eq!(scene.states().await, ["dead", "dead"]);
     assert_eq!(scene.both("reason").await, ["inactive", "inactive"]);
-    scene.steer("enable").await;
+    scene.change_url_state("enable").await;
     scene.patch(json!({"active": true})).await;
     scene.hours(1).await;
     assert_eq!(scene.both("reason").await, ["inactive", "inactive"], "it does not come back by itself");
@@ -172,7 +172,7 @@ async fn deleting_ends_what_waits_and_what_is_parked() {
     scene.world.work().await;
     assert_eq!(scene.states().await, ["dead", "dead"]);
     assert_eq!(scene.both("reason").await, ["unsubscribed", "unsubscribed"]);
-    scene.steer("enable").await;
+    scene.change_url_state("enable").await;
     scene.hours(1).await;
     assert_eq!(scene.world.receiver.arrived("old").len(), 1);
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use holdfast_core::records::{DeliveryRecord, DeliveryState, Record};
+use holdfast_core::records::{DeliveryRecord, Record};
+use holdfast_core::rules::delivery::DeliveryState;
 use serde_json::{Value, json};
 
 use crate::world::World;

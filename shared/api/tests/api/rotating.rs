@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use holdfast_core::ports::{AttemptRequest, Clock};
-use holdfast_core::records::Secret;
 use holdfast_core::rules::signing;
+use holdfast_core::rules::signing::Secret;
 use serde_json::{Value, json};
 
 use crate::world::World;

@@ -12,13 +12,13 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use holdfast_api::{App, Keys, router};
-use holdfast_core::messages::Message;
+use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings, Verdict};
 use holdfast_core::ports::{
     Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, Refused,
     SendError, Sender, Store,
 };
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{DeliveryLog, Engine, Ports, Settings, Verdict};
 use holdfast_sim::crash::Interruptible;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;

@@ -1,18 +1,18 @@
 //! What the functions are told by their environment: strings in, a checked struct out, once, at cold start. All faults are named
 //! together, so that nobody fixes them one deployment at a time.
 
+mod egress_policy;
 mod faults;
 mod loopback;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod way_out;
 
 use std::time::Duration;
 
+use holdfast_core::engine::{DeliveryLog, Settings};
 use holdfast_core::ports::QueueName;
-use holdfast_core::rules::guard::WayOut;
-use holdfast_core::usecases::{DeliveryLog, Settings};
+use holdfast_core::rules::guard::EgressPolicy;
 
 pub use faults::Faults;
 use reader::Reader;
@@ -20,15 +20,15 @@ use reader::Reader;
 use crate::deadline::to_settle;
 
 /// The longest that SQS hides a received message.
-const LONGEST_VISIBILITY_S: u64 = 43_200;
+const MAX_VISIBILITY_S: u64 = 43_200;
 /// The longest that Lambda lets a function run.
-const LONGEST_FUNCTION_S: u64 = 900;
+const MAX_FUNCTION_S: u64 = 900;
 /// Beyond this, one real millisecond is more than a quarter of an hour.
 const FASTEST: u64 = 1_000_000;
 const DAY_S: u64 = 86_400;
-const LONGEST_KEEP_DAYS: u64 = 3_650;
+const MAX_KEEP_DAYS: u64 = 3_650;
 const HOUR_S: u64 = 3_600;
-const LONGEST_OVERLAP_HOURS: u64 = 720;
+const MAX_OVERLAP_HOURS: u64 = 720;
 /// While one function works on a batch, its messages must not be handed to another one. Six is what AWS recommends.
 const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 
@@ -41,7 +41,7 @@ pub struct Config {
     pub dead_letter_queue_url: String,
     pub settings: Settings,
     /// Where attempts may go, and how.
-    pub way_out: WayOut,
+    pub egress_policy: EgressPolicy,
     /// For how long both queues hide a received message.
     pub visibility: Duration,
     /// How many seconds of the schedule pass in one real second.
@@ -112,7 +112,8 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
     let dead_letter_queue_url = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
     let stack = reader.text("HOLDFAST_STACK");
     let settings = settings(reader);
-    let way_out = way_out::way_out(reader, settings.as_ref().is_some_and(|settings| settings.http_allowed));
+    let egress_policy =
+        egress_policy::egress_policy(reader, settings.as_ref().is_some_and(|settings| settings.http_allowed));
     let visibility = visibility(reader, settings.as_ref());
     let time_scale = time_scale(reader);
     let levels = [
@@ -128,7 +129,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
         retry_queue_url: retry_queue_url?,
         dead_letter_queue_url: dead_letter_queue_url?,
         settings: settings?,
-        way_out: way_out?,
+        egress_policy: egress_policy?,
         visibility: visibility?,
         time_scale: time_scale?,
         stack: stack?,
@@ -137,10 +138,10 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
 }
 
 fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
-    let http_timeout_ms = reader.number("HOLDFAST_HTTP_TIMEOUT_MS", 1..=LONGEST_FUNCTION_S * 1_000);
-    let function_timeout_s = reader.number("HOLDFAST_FUNCTION_TIMEOUT_S", 1..=LONGEST_FUNCTION_S);
-    let keep_days = reader.number("HOLDFAST_KEEP_DAYS", 1..=LONGEST_KEEP_DAYS);
-    let secret_overlap_hours = reader.number("HOLDFAST_SECRET_OVERLAP_HOURS", 0..=LONGEST_OVERLAP_HOURS);
+    let http_timeout_ms = reader.number("HOLDFAST_HTTP_TIMEOUT_MS", 1..=MAX_FUNCTION_S * 1_000);
+    let function_timeout_s = reader.number("HOLDFAST_FUNCTION_TIMEOUT_S", 1..=MAX_FUNCTION_S);
+    let keep_days = reader.number("HOLDFAST_KEEP_DAYS", 1..=MAX_KEEP_DAYS);
+    let secret_overlap_hours = reader.number("HOLDFAST_SECRET_OVERLAP_HOURS", 0..=MAX_OVERLAP_HOURS);
     let logs = [("all", DeliveryLog::All), ("trouble", DeliveryLog::Trouble)];
     let delivery_log = reader.choice("HOLDFAST_DELIVERY_LOG", &logs);
     let http_allowed = reader.choice("HOLDFAST_HTTP_TARGETS", &[("refuse", false), ("allow", true)]);
@@ -168,7 +169,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
 /// An attempt that could not end in time is not begun: without room for one, nothing would ever be attempted.
 fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
     let Settings { http_timeout, function_timeout, .. } = settings;
-    let most = *function_timeout - to_settle(*function_timeout) - settings.time_to_conclude();
+    let most = *function_timeout - to_settle(*function_timeout) - settings.time_to_record();
     if *http_timeout >= most {
         reader.fault(format!(
             "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to write down what came of it",
@@ -180,7 +181,7 @@ fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
 }
 
 fn visibility(reader: &mut Reader<'_>, settings: Option<&Settings>) -> Option<Duration> {
-    let visibility_s = reader.number("HOLDFAST_VISIBILITY_S", 1..=LONGEST_VISIBILITY_S)?;
+    let visibility_s = reader.number("HOLDFAST_VISIBILITY_S", 1..=MAX_VISIBILITY_S)?;
     let least_s = settings?.function_timeout.as_secs() * VISIBILITY_PER_FUNCTION_TIMEOUT;
     if visibility_s < least_s {
         reader.fault(format!(
@@ -221,9 +222,9 @@ impl Config {
             secret_overlap_hours = settings.secret_overlap.as_secs() / HOUR_S,
             delivery_log = ?settings.delivery_log,
             http_allowed = settings.http_allowed,
-            allowed_targets = ?self.way_out.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            target_ports = %self.way_out.guard.ports,
-            proxy = self.way_out.proxy.as_ref().map(ToString::to_string),
+            allowed_targets = ?self.egress_policy.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            target_ports = %self.egress_policy.guard.ports,
+            proxy = self.egress_policy.proxy.as_ref().map(ToString::to_string),
             time_scale = self.time_scale,
             "starting"
         );

@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use holdfast_core::engine::DeliveryLog;
 use holdfast_core::ports::QueueName;
-use holdfast_core::rules::guard::WayOut;
-use holdfast_core::usecases::DeliveryLog;
+use holdfast_core::rules::guard::EgressPolicy;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
 
@@ -49,7 +49,7 @@ fn a_sound_environment_is_taken() {
     assert_eq!(common.settings.keep, Duration::from_secs(14 * 86_400));
     assert_eq!(common.settings.delivery_log, DeliveryLog::All);
     assert!(!common.settings.http_allowed);
-    assert_eq!(common.way_out, WayOut::default(), "strict where nothing is said");
+    assert_eq!(common.egress_policy, EgressPolicy::default(), "strict where nothing is said");
     assert_eq!((common.visibility, common.time_scale), (Duration::from_secs(180), 1));
     assert_eq!(common.log_level, tracing::Level::INFO);
     let api = ApiConfig::read(with(&[("HOLDFAST_TRIGGER", "")])).unwrap();
@@ -115,7 +115,7 @@ fn the_way_out_is_what_is_allowed_and_nothing_else() {
         ("HOLDFAST_HTTP_TARGETS", "allow"),
     ];
     let common = DeliverConfig::read(with(&changes)).unwrap().common;
-    let WayOut { guard, proxy } = &common.way_out;
+    let EgressPolicy { guard, proxy } = &common.egress_policy;
     let allowed: Vec<String> = guard.allow.iter().map(ToString::to_string).collect();
     assert_eq!(
         (allowed.join(" "), guard.ports.to_string()),
@@ -126,7 +126,7 @@ fn the_way_out_is_what_is_allowed_and_nothing_else() {
     assert!(!format!("{common:?}").contains("pa55word"));
 
     let changes = [("HOLDFAST_ALLOWED_TARGETS", "none"), ("HOLDFAST_HTTP_TARGETS", "allow")];
-    let guard = DeliverConfig::read(with(&changes)).unwrap().common.way_out.guard;
+    let guard = DeliverConfig::read(with(&changes)).unwrap().common.egress_policy.guard;
     assert_eq!((guard.allow.len(), guard.ports.to_string()), (0, "80, 443, 1024-65535".to_owned()));
 
     let faults = deliver_faults(&[

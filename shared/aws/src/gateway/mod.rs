@@ -12,4 +12,4 @@ pub use response::{Reply, reply};
 pub use serve::{answer, serve};
 
 /// API Gateway gives up after 30 s, and the functions behind it have a second less.
-pub const LONGEST_ANSWER: Duration = Duration::from_secs(29);
+pub const MAX_ANSWER: Duration = Duration::from_secs(29);

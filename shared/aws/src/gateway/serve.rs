@@ -2,7 +2,7 @@ use std::convert::Infallible;
 use std::error::Error;
 
 use bytes::Bytes;
-use holdfast_core::usecases::Engine;
+use holdfast_core::engine::Engine;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};

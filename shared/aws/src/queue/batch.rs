@@ -124,12 +124,12 @@ where
 async fn pause(tries: u32) {
     let longest = Duration::from_millis(50 << tries.min(5));
     let random = getrandom::u32().unwrap_or_default();
-    let left_out = longest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0);
+    let omitted = longest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0);
     #[expect(
         clippy::disallowed_methods,
         reason = "SQS says nothing when it can take more: one can only wait"
     )]
-    tokio::time::sleep(longest - left_out).await;
+    tokio::time::sleep(longest - omitted).await;
 }
 
 /// The id of an entry is its place in the request.

@@ -59,9 +59,9 @@ pub fn name_of(queue: QueueName) -> &'static str {
 /// most 15 minutes.
 #[must_use]
 pub fn backoff(receive_count: u32) -> Duration {
-    const LONGEST_SECS: u64 = 900;
+    const MAX_SECS: u64 = 900;
     let doublings = receive_count.saturating_sub(1).min(10);
-    Duration::from_secs((5 << doublings).min(LONGEST_SECS))
+    Duration::from_secs((5 << doublings).min(MAX_SECS))
 }
 
 #[cfg(test)]

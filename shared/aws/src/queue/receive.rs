@@ -7,8 +7,8 @@ use aws_sdk_sqs::types::{
     ChangeMessageVisibilityBatchRequestEntry, DeleteMessageBatchRequestEntry, Message as SqsMessage,
     MessageSystemAttributeName,
 };
-use holdfast_core::messages::Undecodable;
 use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received};
+use holdfast_core::records::Unreadable;
 
 use super::SqsQueue;
 use super::batch::{Left, id, pack, send_all, verdicts};
@@ -18,7 +18,7 @@ use super::trouble::{is_void, why};
 /// What SQS answers at most to one request.
 pub(super) const MAX_RECEIVED: usize = 10;
 /// The longest that SQS hides a message: 12 hours.
-const LONGEST_INVISIBLE_SECS: u64 = 43_200;
+const MAX_INVISIBLE_SECS: u64 = 43_200;
 
 #[async_trait]
 impl Inbox for SqsQueue {
@@ -70,7 +70,7 @@ impl SqsQueue {
 
 fn received(message: SqsMessage) -> Received {
     let receive_count = receive_count(&message);
-    let no_text = || Undecodable::Poison("a message without a text".to_owned());
+    let no_text = || Unreadable::Poison("a message without a text".to_owned());
     Received {
         message: message.body.ok_or_else(no_text).and_then(|text| read_message(&text)),
         receipt: Receipt(message.receipt_handle.unwrap_or_default()),
@@ -148,7 +148,7 @@ fn none_left<T>(left: Left<T>) -> Result<(), QueueError> {
 /// Rounds up: never earlier than asked, except that SQS hides nothing for longer than it can.
 fn invisible_secs(wait: Duration) -> i32 {
     let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-    secs.min(LONGEST_INVISIBLE_SECS) as i32
+    secs.min(MAX_INVISIBLE_SECS) as i32
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
-use holdfast_core::messages::{Message, Undecodable};
+use holdfast_core::records::{Message, Unreadable};
 
 /// Stands before bytes in base 64. The plain form always begins with `{`.
 const ENCODED: char = '~';
@@ -19,18 +19,18 @@ pub fn to_text(bytes: Vec<u8>) -> String {
 }
 
 /// The reverse of [`to_text`].
-pub fn from_text(text: &str) -> Result<Cow<'_, [u8]>, Undecodable> {
+pub fn from_text(text: &str) -> Result<Cow<'_, [u8]>, Unreadable> {
     if text.starts_with('{') {
         return Ok(Cow::Borrowed(text.as_bytes()));
     }
-    let poison = |why: String| Undecodable::Poison(why);
+    let poison = |why: String| Unreadable::Poison(why);
     let base64 =
         text.strip_prefix(ENCODED).ok_or_else(|| poison("neither plain nor in base 64".to_owned()))?;
     BASE64.decode(base64.as_bytes()).map(Cow::Owned).map_err(|error| poison(format!("base 64: {error}")))
 }
 
 /// The message in a text that came out of a queue.
-pub fn read_message(text: &str) -> Result<Message, Undecodable> {
+pub fn read_message(text: &str) -> Result<Message, Unreadable> {
     Message::decode(&from_text(text)?)
 }
 
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn anything_else_is_poison() {
         for text in ["", "hello", "~?", "~e30", " {}"] {
-            assert!(matches!(from_text(text), Err(Undecodable::Poison(_))), "{text}");
+            assert!(matches!(from_text(text), Err(Unreadable::Poison(_))), "{text}");
         }
     }
 

@@ -13,15 +13,15 @@ use super::reads::AT_ONCE;
 
 /// How many writes one request takes. With items of the largest size that is still less than the 16 MB that it may have.
 const WRITES_A_REQUEST: usize = 25;
-const MOST_TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 
 impl DynamoStore {
     pub(super) async fn put_records(&self, records: Vec<Record>) -> Result<Vec<Record>, Fault> {
         // Of two records with the same key the last one wins; a request that names a key twice is refused.
         let mut records: HashMap<Key, Record> = records.into_iter().map(|r| (r.key(), r)).collect();
-        let mark = self.chance.mark();
+        let mark = self.random.mark();
         let items: Result<Vec<Item>, Fault> =
-            records.values().map(|record| item_of(record, self.chance.version(), &mark)).collect();
+            records.values().map(|record| item_of(record, self.random.version(), &mark)).collect();
         let left = self.put_items(items?).await?;
         let left: Result<Vec<Key>, Fault> = left.iter().map(key_of).collect();
         Ok(left?.into_iter().filter_map(|key| records.remove(&key)).collect())
@@ -54,7 +54,7 @@ impl DynamoStore {
         let puts: Result<Vec<WriteRequest>, aws_sdk_dynamodb::error::BuildError> =
             items.into_iter().map(put).collect();
         let mut left = puts.map_err(|e| Fault::call("BatchWriteItem", &e))?;
-        for tries in 0..MOST_TRIES {
+        for tries in 0..MAX_TRIES {
             let sent = self.client.batch_write_item().request_items(&self.table, left).send().await;
             let answer = sent.map_err(|e| Fault::call("BatchWriteItem", &e))?;
             let unprocessed = answer.unprocessed_items.and_then(|mut tables| tables.remove(&self.table));
@@ -62,7 +62,7 @@ impl DynamoStore {
             if left.is_empty() {
                 return Ok(Vec::new());
             }
-            self.chance.pause(tries).await;
+            self.random.pause(tries).await;
         }
         Ok(left.into_iter().filter_map(|request| request.put_request).map(|put| put.item).collect())
     }

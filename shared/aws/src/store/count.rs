@@ -1,8 +1,9 @@
 //! Counting outcomes on a URL.
 
 use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::records::{HistoryEntry, Key, Now, Record, UrlRecord};
+use holdfast_core::records::{HistoryEntry, Key, Record, UrlRecord};
 use holdfast_core::rules::health::{Health, Outcome};
+use holdfast_core::time::Now;
 
 use super::DynamoStore;
 use super::fast_count::FastCount;
@@ -16,9 +17,9 @@ use super::terms::Terms;
 use super::values::number;
 
 /// Each try in vain means that somebody else was counted, so this is how many may come in between.
-const MOST_TRIES: u32 = 500;
+const MAX_TRIES: u32 = 500;
 /// How often too much traffic may be in the way. A count that is dropped costs less than a function that waits.
-const MOST_THROTTLED: u32 = 6;
+const MAX_THROTTLED: u32 = 6;
 
 /// A batch of outcomes that is to be counted.
 struct Batch {
@@ -58,11 +59,11 @@ impl DynamoStore {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, Fault> {
-        let batch = Batch { key: UrlRecord::key(tenant, url), outcomes, now, mark: self.chance.mark() };
+        let batch = Batch { key: UrlRecord::key(tenant, url), outcomes, now, mark: self.random.mark() };
         let hint = self.hints.get(&batch.key);
         let mut seen = hint.map(|(url, version)| Seen { url, version, fresh: false });
         let mut throttled = 0;
-        for tries in 0..MOST_TRIES {
+        for tries in 0..MAX_TRIES {
             let found = match self.try_to_count(&batch, seen.as_ref()).await {
                 Ok(counted) => return Ok(Some(self.remember_counted(counted))),
                 Err(Refusal::Condition(None)) => return Ok(None),
@@ -70,7 +71,7 @@ impl DynamoStore {
                 Err(Refusal::Busy) => None,
                 Err(Refusal::Throttled) => {
                     throttled += 1;
-                    if throttled == MOST_THROTTLED {
+                    if throttled == MAX_THROTTLED {
                         break;
                     }
                     None
@@ -86,7 +87,7 @@ impl DynamoStore {
             }
             // What was known may have been old: that is nobody's fault. After that it is others who count.
             if tries > 0 {
-                self.chance.pause((tries - 1).min(2)).await;
+                self.random.pause((tries - 1).min(2)).await;
             }
         }
         Err(Fault::Busy(batch.key))
@@ -132,7 +133,7 @@ impl DynamoStore {
         let action = put(Record::Url(after.clone()), version)?;
         let mut requests = vec![Request { action, condition: Some(condition), terms }];
         for entry in history {
-            let action = put(Record::History(entry), self.chance.version())?;
+            let action = put(Record::History(entry), self.random.version())?;
             requests.push(Request { action, condition: None, terms: Terms::default() });
         }
         if requests.len() == 1 {

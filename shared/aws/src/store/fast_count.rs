@@ -13,7 +13,7 @@ use super::values::{number, text};
 // The thresholds of the rule. The tests compare with the rule itself, so they fail if these cross one.
 const HALVED_AT: u64 = 10_000;
 const RATE_MEANS_NOTHING_UP_TO: u64 = 100;
-const MOST_FAILURE_PERCENT: u64 = 70;
+const MAX_FAILURE_PERCENT: u64 = 70;
 const DISABLE_STREAK: u64 = 2_000;
 
 /// What a batch of outcomes adds up to, and under which condition.
@@ -150,7 +150,7 @@ impl Counts {
         let trailing = outcomes.iter().rev().take_while(|o| !o.success).count() as u64;
         let few_attempts = RATE_MEANS_NOTHING_UP_TO.checked_sub(attempts);
         let harmless = known.and_then(|known| {
-            let most_failures = known.window_attempts * MOST_FAILURE_PERCENT / 100;
+            let most_failures = known.window_attempts * MAX_FAILURE_PERCENT / 100;
             Some((known.window_attempts, most_failures.checked_sub(failures)?))
         });
         let possible = attempts < HALVED_AT

@@ -1,4 +1,5 @@
-use holdfast_core::records::{Now, UrlRecord};
+use holdfast_core::records::UrlRecord;
+use holdfast_core::time::Now;
 use proptest::prelude::*;
 
 use super::*;

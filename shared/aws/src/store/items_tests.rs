@@ -1,5 +1,5 @@
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::records::{DeliveryRecord, NewDelivery, TenantVersion, TopicName};
+use holdfast_core::records::{DeliveryRecord, NewDelivery, StateIndex, TenantVersion};
 use holdfast_core::rules::schedule::Schedule;
 
 use super::*;
@@ -56,7 +56,7 @@ fn a_list_is_spread_over_shards() {
     let tenant = "default".into();
     let lists = [
         (LIST_TENANT, DeliveryRecord::tenant_list(&tenant)),
-        (LIST_TOPIC, TopicName::Waiting.partition(&tenant)),
+        (LIST_TOPIC, StateIndex::Waiting.partition(&tenant)),
     ];
     for (name, expected) in lists {
         let (list, shard) = item[name].as_s().unwrap().rsplit_once('#').unwrap();

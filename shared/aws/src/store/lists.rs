@@ -114,7 +114,7 @@ impl List {
             ListIndex::ByTenant => ("by-tenant", LIST_TENANT, LISTED),
             ListIndex::ByUrl => ("by-url", LIST_URL, LISTED),
             ListIndex::BySubscription => ("by-subscription", LIST_SUBSCRIPTION, LISTED),
-            ListIndex::ByTopic => ("by-topic", LIST_TOPIC, TOPIC_SORT),
+            ListIndex::ByState => ("by-topic", LIST_TOPIC, TOPIC_SORT),
         };
         List { index, hash, range }
     }

@@ -45,7 +45,6 @@
 
 mod batches;
 mod bodies;
-mod chance;
 mod count;
 mod fast_count;
 mod fault;
@@ -53,6 +52,7 @@ mod hints;
 mod items;
 mod lists;
 mod pages;
+mod random;
 mod reads;
 mod request;
 mod terms;
@@ -70,18 +70,19 @@ use holdfast_core::ports::{
     BodyKey, Count, Entropy, IndexCount, IndexQuery, Page, Query, Store, StoreError, Versioned, Write,
     WriteError,
 };
-use holdfast_core::records::{Key, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
-use chance::Chance;
 use hints::Hints;
+use random::Random;
 
 /// The store in one DynamoDB table.
 pub struct DynamoStore {
     client: Client,
     table: String,
-    chance: Chance,
+    random: Random,
     hints: Hints,
     patience: Duration,
 }
@@ -92,8 +93,8 @@ const USUAL_PATIENCE: Duration = Duration::from_secs(60);
 impl DynamoStore {
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>, entropy: Arc<dyn Entropy>) -> DynamoStore {
-        let (chance, hints) = (Chance::new(entropy), Hints::default());
-        DynamoStore { client, table: table.into(), chance, hints, patience: USUAL_PATIENCE }
+        let (random, hints) = (Random::new(entropy), Hints::default());
+        DynamoStore { client, table: table.into(), random, hints, patience: USUAL_PATIENCE }
     }
 
     /// How long to try to count outcomes before they are given up: counting must not take the time of what is more important.

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::types::KeysAndAttributes;
 use futures_util::future::join_all;
-use holdfast_core::ports::{MOST_KEYS, Versioned};
+use holdfast_core::ports::{MAX_KEYS, Versioned};
 use holdfast_core::records::{Key, Record};
 
 use super::DynamoStore;
@@ -17,12 +17,12 @@ const KEYS_A_REQUEST: usize = 100;
 /// How many requests are under way at once for one call.
 pub(super) const AT_ONCE: usize = 4;
 /// How often in a row a request may be answered with nothing done.
-const MOST_TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 
 impl DynamoStore {
     pub(super) async fn get_records(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Fault> {
-        if keys.len() > MOST_KEYS {
-            return Err(Fault::TooMany { what: "keys", count: keys.len(), most: MOST_KEYS });
+        if keys.len() > MAX_KEYS {
+            return Err(Fault::TooMany { what: "keys", count: keys.len(), most: MAX_KEYS });
         }
         let items = self.get_items(keys).await?;
         let mut found: HashMap<Key, Versioned> = HashMap::new();
@@ -82,11 +82,11 @@ impl DynamoStore {
             left = unprocessed.map(|keys| keys.keys).unwrap_or_default();
             // An answer holds 16 MB, so one that leaves some undone may be as good as it gets.
             tries = if left.len() < asked { 0 } else { tries + 1 };
-            if tries == MOST_TRIES {
+            if tries == MAX_TRIES {
                 return Err(Fault::LeftUndone { operation: "BatchGetItem", count: left.len() });
             }
             if tries > 0 {
-                self.chance.pause(tries).await;
+                self.random.pause(tries).await;
             }
         }
         Ok(found)

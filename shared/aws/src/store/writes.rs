@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use holdfast_core::ports::{Expect, MOST_WRITES, Write, WriteError};
+use holdfast_core::ports::{Expect, MAX_WRITES, Write, WriteError};
 use holdfast_core::records::{Key, Record, UrlRecord};
 
 use super::DynamoStore;
@@ -17,7 +17,7 @@ use super::terms::Terms;
 use super::values::{number, text};
 
 /// How often a write is tried while somebody else's transaction, or too much traffic, is in its way.
-const MOST_TRIES: u32 = 6;
+const MAX_TRIES: u32 = 6;
 
 /// A write on its way.
 struct Draft {
@@ -150,8 +150,8 @@ fn all_but_counters(
 }
 
 fn check(writes: &[Write]) -> Result<(), Fault> {
-    if writes.len() > MOST_WRITES {
-        return Err(Fault::TooMany { what: "writes", count: writes.len(), most: MOST_WRITES });
+    if writes.len() > MAX_WRITES {
+        return Err(Fault::TooMany { what: "writes", count: writes.len(), most: MAX_WRITES });
     }
     let keys: HashSet<Key> = writes.iter().map(Write::key).collect();
     if keys.len() < writes.len() { Err(Fault::KeyTwice) } else { Ok(()) }
@@ -169,14 +169,14 @@ impl DynamoStore {
     pub(super) async fn write_all(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         check(&writes).map_err(failed)?;
         let mut drafts: Vec<Draft> = writes.into_iter().map(|write| self.draft(write)).collect();
-        let mark = self.chance.mark();
+        let mark = self.random.mark();
         let mut tries = 0;
         while let Err(refused) = self.send_drafts(&drafts, &mark).await {
             match self.judge(&mut drafts, refused, &mark, tries)? {
                 Next::Made => break,
                 Next::AtOnce => {}
                 Next::AfterAPause => {
-                    self.chance.pause(tries).await;
+                    self.random.pause(tries).await;
                     tries += 1;
                 }
             }
@@ -200,7 +200,7 @@ impl DynamoStore {
 
     async fn send_drafts(&self, drafts: &[Draft], mark: &str) -> Result<(), Vec<(usize, Refusal)>> {
         let requests: Result<Vec<Request>, Fault> =
-            drafts.iter().map(|draft| draft.request(self.chance.version(), mark)).collect();
+            drafts.iter().map(|draft| draft.request(self.random.version(), mark)).collect();
         let mut requests = requests.map_err(|fault| vec![(0, Refusal::Fault(fault))])?;
         match requests.len() {
             0 => Ok(()),
@@ -235,7 +235,7 @@ impl DynamoStore {
                     self.see_url(&draft.write, found);
                     return Err(WriteError::Conflict(key));
                 }
-                Refusal::Busy | Refusal::Throttled if tries + 1 < MOST_TRIES => next = Next::AfterAPause,
+                Refusal::Busy | Refusal::Throttled if tries + 1 < MAX_TRIES => next = Next::AfterAPause,
                 // Not a conflict: nobody knows whether what was expected holds.
                 Refusal::Busy | Refusal::Throttled => return Err(failed(Fault::Busy(key))),
                 Refusal::Fault(fault) => return Err(failed(fault)),

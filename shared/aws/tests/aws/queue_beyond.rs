@@ -10,8 +10,8 @@ use bytes::Bytes;
 use holdfast_aws::connect::Timeouts;
 use holdfast_aws::queue::{QueueUrls, SqsQueue, read_message};
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, UrlId};
-use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, SendError};
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 use serde_json::{Value, json};
 

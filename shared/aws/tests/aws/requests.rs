@@ -8,14 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_aws::queue::SqsQueue;
 use holdfast_aws::{RequestCounter, connect};
+use holdfast_core::engine::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
 use holdfast_core::ids::Tenant;
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Answer, AttemptRequest, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError, Sender,
 };
+use holdfast_core::records::Message;
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
 use holdfast_sim::{SeededEntropy, VirtualClock};
 use serde_json::value::RawValue;
 

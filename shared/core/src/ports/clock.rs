@@ -1,7 +1,6 @@
 use std::time::Duration;
 
-use crate::records::Now;
-use crate::time::Timestamp;
+use crate::time::{Now, Timestamp};
 
 /// Two clocks. The schedule's clock drives due times, probes, expiry and what the API shows, and may run faster in
 /// development. The real one drives leases, visibility, `webhook-timestamp` and secret rotation.
@@ -11,7 +10,7 @@ pub trait Clock: Send + Sync {
     fn now_real(&self) -> Timestamp;
 
     /// How long a real duration is on the schedule's clock.
-    fn stretch(&self, real: Duration) -> Duration;
+    fn to_schedule(&self, real: Duration) -> Duration;
 
     fn both(&self) -> Now {
         Now { schedule: self.now(), real: self.now_real() }

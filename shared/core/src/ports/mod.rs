@@ -1,16 +1,18 @@
-//! What the use-cases need of the world. Adapters: memory (`sim`), embedded (SQLite), AWS.
+//! What the engine needs from its host. Adapters: memory (`sim`), embedded (SQLite) and AWS.
 
 mod clock;
+mod error;
 mod queue;
 mod sender;
 mod store;
 
 pub use clock::{Clock, Entropy};
-pub use queue::{
-    Delay, DelayTooLong, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
-};
-pub use sender::{Answer, AttemptRequest, AttemptResult, FailureKind, Refused, Sender};
+pub use error::{QueueError, SendError, Source, StoreError, WriteError};
+pub use queue::{Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement, UnreadableMessage};
+pub use sender::{AttemptRequest, AttemptResponse, AttemptResult, FailureKind, Refused, Sender};
 pub use store::{
-    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Order, Page, Query, Store,
-    StoreError, Versioned, Write, WriteError,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MAX_KEYS, MAX_WRITES, Order, Page, Query, Store,
+    Versioned, Write,
 };
+
+pub use crate::rules::delay::{Delay, DelayTooLong};

@@ -1,8 +1,11 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 
-use crate::messages::{Message, Undecodable};
+use super::error::{QueueError, SendError};
+use crate::records::{Message, Unreadable};
+use crate::rules::delay::Delay;
 
 /// First attempts and everything else never share a queue, so that failures never slow first attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,65 +14,12 @@ pub enum QueueName {
     Retry,
 }
 
-/// How long a queue holds a message back, in whole seconds of the schedule's clock. A queue holds at most 15 minutes: longer
-/// waits rest in the store. The only way to make one is through the check, so no adapter can be asked for more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Delay(u16);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a queue holds a message for at most {} s, not {wait:?}", Delay::MAX_SECS)]
-pub struct DelayTooLong {
-    pub wait: Duration,
-}
-
-impl Delay {
-    pub const MAX_SECS: u16 = 900;
-    pub const NONE: Delay = Delay(0);
-    pub const MAX: Delay = Delay(Delay::MAX_SECS);
-
-    /// Rounds up: never earlier than asked.
-    pub fn new(wait: Duration) -> Result<Delay, DelayTooLong> {
-        let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0));
-        match u16::try_from(secs) {
-            Ok(secs) if secs <= Delay::MAX_SECS => Ok(Delay(secs)),
-            _ => Err(DelayTooLong { wait }),
-        }
-    }
-
-    /// As long as asked, or as long as a queue can: for hints that are sent on when they come early.
-    #[must_use]
-    pub fn at_most(wait: Duration) -> Delay {
-        Delay::new(wait).unwrap_or(Delay::MAX)
-    }
-
-    #[must_use]
-    pub fn as_secs(self) -> u16 {
-        self.0
-    }
-
-    #[must_use]
-    pub fn as_duration(self) -> Duration {
-        Duration::from_secs(u64::from(self.0))
-    }
-}
-
 /// A message on its way into a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outgoing {
     pub message: Message,
     pub delay: Delay,
 }
-
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// Some were not taken. The rest was: a batch may fail in part.
-    #[error("{} messages were not taken: {why}", .unsent.len())]
-    Partly { unsent: Vec<Outgoing>, why: String },
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the queue did not answer: {0}")]
-pub struct QueueError(pub String);
 
 /// The sending side: all that use-cases need.
 #[async_trait]
@@ -84,35 +34,47 @@ pub struct Receipt(pub String);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Received {
-    pub message: Result<Message, Undecodable>,
+    pub message: Result<Message, UnreadableMessage>,
     pub receipt: Receipt,
     /// 1 for the first time. May be too high, never too low.
     pub receive_count: u32,
 }
 
-/// The receiving side, for hosts that poll. A received message is invisible for the queue's visibility timeout (real time)
-/// and then received again, unless it was deleted.
+/// A message that this release cannot read, as the queue had it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message cannot be read: {why}")]
+pub struct UnreadableMessage {
+    pub why: Unreadable,
+    pub payload: Bytes,
+    /// The group it was sent with, so that it can be sent again in the same one.
+    pub group: Option<String>,
+}
+
+/// What becomes of a received message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// All that follows from it is safe.
+    Delete,
+    /// It becomes visible again after this long (real time).
+    RetryAfter(Duration),
+    /// It is sent once more, unchanged, as a new message, so that it never looks like poison.
+    Resend { message: UnreadableMessage, delay: Delay },
+    /// It is set aside for a person, with the reason.
+    DeadLetter(UnreadableMessage),
+}
+
+/// The receiving side. A received message is invisible for the queue's visibility timeout (real time) and then received again,
+/// unless it was settled before.
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// What is ready now, at most `max`; empty if nothing is.
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError>;
 
-    async fn delete(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<(), QueueError>;
-
-    /// Makes a message visible again after `wait` (real time).
-    async fn postpone(&self, queue: QueueName, receipt: Receipt, wait: Duration) -> Result<(), QueueError>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_delay_rounds_up_and_has_a_limit() {
-        assert_eq!(Delay::new(Duration::from_millis(84_800)).unwrap().as_secs(), 85);
-        assert_eq!(Delay::new(Duration::from_secs(900)).unwrap(), Delay::MAX);
-        let too_long = Duration::from_millis(900_001);
-        assert_eq!(Delay::new(too_long), Err(DelayTooLong { wait: too_long }));
-        assert_eq!(Delay::at_most(Duration::MAX), Delay::MAX);
-    }
+    /// Settles messages that were received from `queue`. A receipt that is void, because its message was deleted or received again,
+    /// is not an error. Each result stands at the place of its settlement; what could not be settled is received again.
+    async fn settle(
+        &self,
+        queue: QueueName,
+        settlements: Vec<(Receipt, Settlement)>,
+    ) -> Vec<Result<(), QueueError>>;
 }

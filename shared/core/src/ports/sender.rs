@@ -33,12 +33,12 @@ pub struct AttemptRequest {
 /// How the POST ended, and how long it took.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptResult {
-    pub answer: Answer,
+    pub response: AttemptResponse,
     pub took: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AttemptResponse {
     /// The receiver answered in time; 2xx is success, everything else is not.
     Status {
         status: u16,
@@ -51,17 +51,17 @@ pub enum Answer {
     Failed { kind: FailureKind, detail: String },
 }
 
-impl Answer {
+impl AttemptResponse {
     #[must_use]
     pub fn is_success(&self) -> bool {
-        matches!(self, Answer::Status { status: 200..=299, .. })
+        matches!(self, AttemptResponse::Status { status: 200..=299, .. })
     }
 
     /// How long the receiver asked to be left alone. Only 429 and 503 may ask.
     #[must_use]
-    pub fn asked_to_wait(&self) -> Option<Duration> {
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Answer::Status { status: 429 | 503, retry_after, .. } => *retry_after,
+            AttemptResponse::Status { status: 429 | 503, retry_after, .. } => *retry_after,
             _ => None,
         }
     }

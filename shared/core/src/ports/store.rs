@@ -1,15 +1,16 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
+use super::error::{StoreError, WriteError};
 use crate::ids::{DeliveryKey, EventKey, Tenant, UrlId};
-use crate::records::{Key, ListIndex, Now, Record, UrlRecord};
+use crate::records::{Key, Kind, ListIndex, Record, UrlRecord};
 use crate::rules::health::Outcome;
-use crate::time::Timestamp;
+use crate::time::{Now, Timestamp};
 
 /// The most keys of one `get`.
-pub const MOST_KEYS: usize = 100;
+pub const MAX_KEYS: usize = 100;
 /// The most writes of one transaction.
-pub const MOST_WRITES: usize = 100;
+pub const MAX_WRITES: usize = 100;
 
 /// A record and the version under which it was read. What was written where nothing was ([`Expect::Absent`]) has version 1, and
 /// what was written over version v ([`Expect::Version`]) has v + 1, so that whoever wrote it knows its own version. A write that
@@ -37,8 +38,13 @@ pub enum Write {
 
 impl Write {
     #[must_use]
-    pub fn put(record: Record, expect: Expect) -> Write {
-        Write::Put { record, expect }
+    pub fn put(record: impl Kind, expect: Expect) -> Write {
+        Write::Put { record: record.into_record(), expect }
+    }
+
+    #[must_use]
+    pub fn delete(key: Key, expect: Expect) -> Write {
+        Write::Delete { key, expect }
     }
 
     #[must_use]
@@ -48,19 +54,6 @@ impl Write {
             Write::Delete { key, .. } => key.clone(),
         }
     }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the store did not answer: {0}")]
-pub struct StoreError(pub String);
-
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// What was expected of this key does not hold. Nothing was written.
-    #[error("{} / {} was changed by somebody else", .0.partition, .0.sort)]
-    Conflict(Key),
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,12 +66,41 @@ pub enum Order {
 #[derive(Clone, Debug)]
 pub struct Query {
     pub partition: String,
-    /// Sort keys that start with this.
+    /// Only sort keys that start with this.
     pub prefix: String,
     /// Only sort keys beyond this one, in the direction of `order`: where the page before ended.
     pub after: Option<String>,
     pub order: Order,
     pub limit: usize,
+}
+
+impl Query {
+    /// The first `limit` records of a partition, in ascending order.
+    #[must_use]
+    pub fn of(partition: impl Into<String>, limit: usize) -> Query {
+        Query {
+            partition: partition.into(),
+            prefix: String::new(),
+            after: None,
+            order: Order::Ascending,
+            limit,
+        }
+    }
+
+    #[must_use]
+    pub fn prefix(self, prefix: impl Into<String>) -> Query {
+        Query { prefix: prefix.into(), ..self }
+    }
+
+    #[must_use]
+    pub fn after(self, after: Option<String>) -> Query {
+        Query { after, ..self }
+    }
+
+    #[must_use]
+    pub fn descending(self) -> Query {
+        Query { order: Order::Descending, ..self }
+    }
 }
 
 /// Part of one partition of a list index. May lag behind writes by a moment.
@@ -94,6 +116,37 @@ pub struct IndexQuery {
     pub after: Option<String>,
     pub order: Order,
     pub limit: usize,
+}
+
+impl IndexQuery {
+    /// The first `limit` entries of a partition, in ascending order.
+    #[must_use]
+    pub fn of(index: ListIndex, partition: impl Into<String>, limit: usize) -> IndexQuery {
+        IndexQuery {
+            index,
+            partition: partition.into(),
+            from: None,
+            to: None,
+            after: None,
+            order: Order::Ascending,
+            limit,
+        }
+    }
+
+    #[must_use]
+    pub fn between(self, from: Option<String>, to: Option<String>) -> IndexQuery {
+        IndexQuery { from, to, ..self }
+    }
+
+    #[must_use]
+    pub fn after(self, after: Option<String>) -> IndexQuery {
+        IndexQuery { after, ..self }
+    }
+
+    #[must_use]
+    pub fn descending(self) -> IndexQuery {
+        IndexQuery { order: Order::Descending, ..self }
+    }
 }
 
 /// How much of a list index is to be counted.
@@ -146,7 +199,7 @@ impl BodyKey {
 /// scan, and an embedded store just as well.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Consistent. In the order of the keys; at most [`MOST_KEYS`].
+    /// Consistent. In the order of the keys; at most [`MAX_KEYS`].
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError>;
 
     /// Base table, one partition.
@@ -161,7 +214,7 @@ pub trait Store: Send + Sync {
     /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first.
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;
 
-    /// All or nothing, durable when it answers; at most [`MOST_WRITES`], each of another key.
+    /// All or nothing, durable when it answers; at most [`MAX_WRITES`], each of another key.
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError>;
 
     /// Unconditional and not a transaction: each is written or named in the answer.

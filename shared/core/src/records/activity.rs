@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AttemptOutcome, Key};
+use super::Key;
 use crate::ids::Tenant;
 use crate::rules::activity::Counts;
+use crate::rules::delivery::AttemptOutcome;
 use crate::time::Timestamp;
 
 /// What one engine did for one tenant in one minute. Cumulative: writing it again changes nothing, and the last one holds all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MinuteRecord {
-    pub v: u32,
     pub tenant: Tenant,
     /// Its start, on the schedule's clock.
     pub minute: Timestamp,
@@ -33,8 +33,7 @@ impl MinuteRecord {
 
 /// Some of the attempts that one engine made for one tenant since it last wrote any.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GlimpseRecord {
-    pub v: u32,
+pub struct AttemptSummaries {
     pub tenant: Tenant,
     /// When it was written. In real time, because it orders what different machines write at the same time.
     pub at_real: Timestamp,
@@ -42,16 +41,16 @@ pub struct GlimpseRecord {
     /// Counts what this engine wrote.
     pub number: u64,
     /// The latest ones, oldest first.
-    pub glimpses: Vec<Glimpse>,
+    pub summaries: Vec<AttemptSummary>,
     /// How many attempts there were beside these.
-    pub left_out: u64,
+    pub omitted: u64,
     pub remove_at: Timestamp,
 }
 
-impl GlimpseRecord {
+impl AttemptSummaries {
     #[must_use]
     pub fn partition(tenant: &Tenant) -> String {
-        format!("glimpses#{tenant}")
+        format!("attempts#{tenant}")
     }
 
     #[must_use]
@@ -63,7 +62,7 @@ impl GlimpseRecord {
 
 /// One attempt, as much of it as fits into a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Glimpse {
+pub struct AttemptSummary {
     pub delivery_id: String,
     pub event_id: String,
     pub event_type: String,

@@ -18,7 +18,6 @@ pub enum IdPhase {
 /// An accepted event, under the id that its producer knows. Also what makes a given id idempotent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
-    pub v: u32,
     pub tenant: Tenant,
     pub id: String,
     pub event_key: EventKey,

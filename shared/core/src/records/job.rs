@@ -9,8 +9,7 @@ use crate::time::Timestamp;
 #[serde(tag = "job", rename_all = "snake_case")]
 pub enum Job {
     FanOut(FanOut),
-    #[serde(alias = "unsubscribe")]
-    Resettle(Resettle),
+    Reassign(Reassign),
     Replay(Box<super::BulkReplay>),
 }
 
@@ -30,7 +29,7 @@ pub struct FanOut {
 /// A subscription was deleted, deactivated or moved to another URL: its live deliveries end, or go where it is now. Passes twice,
 /// because attempts may be under way. A later change starts it again from the first pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resettle {
+pub struct Reassign {
     pub subscription_id: SubscriptionId,
     /// Where the list of its deliveries was left.
     pub after: Option<String>,
@@ -40,7 +39,6 @@ pub struct Resettle {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobRecord {
-    pub v: u32,
     pub tenant: Tenant,
     pub id: JobId,
     #[serde(flatten)]

@@ -11,7 +11,6 @@ use crate::time::Timestamp;
 /// which keys there are.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
-    pub v: u32,
     pub id: KeyId,
     /// Only an operator's key may have none.
     pub tenant: Option<Tenant>,
@@ -66,7 +65,6 @@ impl OperatorGuard {
 /// A tenant exists once it has a key, and stays: its things outlive its keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantRecord {
-    pub v: u32,
     pub tenant: Tenant,
     pub created_at_real: Timestamp,
 }

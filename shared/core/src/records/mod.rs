@@ -18,7 +18,7 @@
 //! | job | `job#tenant#job id` | `job` |
 //! | replay | `replay#tenant#job id` | `replay` |
 //! | minute of activity | `minutes#tenant` | `minute#engine` |
-//! | glimpses of attempts | `glimpses#tenant` | `real time#engine#number` |
+//! | summaries of recent attempts | `attempts#tenant` | `real time#engine#number` |
 //! | key | `keys` | `key id` |
 //! | guard of the last operator's key | `operators` | `guard` |
 //! | tenant | `tenants` | `tenant` |
@@ -31,31 +31,37 @@ mod delivery;
 mod event;
 mod job;
 mod key;
+mod kind;
+mod message;
 mod replay;
+mod state_index;
 mod subscription;
-mod topic;
 mod url;
+mod version;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-pub use activity::{Glimpse, GlimpseRecord, MinuteRecord};
-pub use delivery::{
-    Attempt, AttemptOutcome, DeliveryRecord, DeliveryState, Lease, LoggedDelivery, NewDelivery,
-    ParkedPointer, Reason,
-};
+pub use activity::{AttemptSummaries, AttemptSummary, MinuteRecord};
+pub use delivery::{Attempt, DeliveryRecord, LoggedDelivery, NewDelivery, ParkedPointer};
 pub use event::{EventRecord, IdPhase};
-pub use job::{FanOut, Job, JobRecord, Resettle};
+pub use job::{FanOut, Job, JobRecord, Reassign};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
-pub use replay::{BulkReplay, ReplayOf, ReplayRecord, ReplayState, Turn, UrlReplay};
-pub use subscription::{Secret, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
-pub use topic::{Topic, TopicName};
-pub use url::{HistoryEntry, Now, Release, Unannounced, UrlListEntry, UrlRecord};
+pub use kind::Kind;
+pub use message::{DeliveryTicket, FirstAttempt, Message};
+pub use replay::{BulkReplay, ReplayDecision, ReplayOf, ReplayRecord, ReplayState, UrlReplay};
+pub use state_index::{StateEntry, StateIndex};
+pub use subscription::{
+    Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, active_subscription,
+};
+pub use url::{HistoryEntry, PendingAnnouncement, UrlListEntry, UrlLook, UrlRecord};
+pub use version::{Unreadable, VERSION};
 
 use crate::ids::Tenant;
 use crate::time::Timestamp;
-
-/// Written into every record and message. The previous version is understood; a newer one is left for a newer Holdfast.
-pub const VERSION: u32 = 1;
+use version::Format;
 
 /// How many partitions the sweep's index is spread over, because one key takes 1,000 writes a second.
 pub const SWEEP_SHARDS: u8 = 8;
@@ -65,6 +71,12 @@ pub const SWEEP_SHARDS: u8 = 8;
 pub struct Key {
     pub partition: String,
     pub sort: String,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} / {}", self.partition, self.sort)
+    }
 }
 
 impl Key {
@@ -94,7 +106,7 @@ pub enum ListIndex {
     /// Deliveries of one subscription.
     BySubscription,
     /// Deliveries and URLs of one tenant in one state, in an order of their own.
-    ByTopic,
+    ByState,
 }
 
 /// A record's entries in the indexes.
@@ -105,7 +117,7 @@ pub struct IndexEntries {
     /// Present for what is listed as a delivery.
     pub listed: Option<Listed>,
     /// Present for what is counted by its state.
-    pub topic: Option<Topic>,
+    pub by_state: Option<StateEntry>,
     /// When the store may remove it. Live records have none.
     pub remove_at: Option<Timestamp>,
 }
@@ -142,10 +154,40 @@ pub enum Record {
     Tenant(TenantRecord),
     Replay(ReplayRecord),
     Minute(MinuteRecord),
-    Glimpses(GlimpseRecord),
+    AttemptSummaries(AttemptSummaries),
+    /// A record that a newer release wrote. It is never written back: this release does not know all of its fields.
+    #[serde(skip)]
+    Newer {
+        key: Key,
+        version: u32,
+    },
 }
 
 impl Record {
+    /// With its version, for stores that keep documents.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        debug_assert!(!matches!(self, Record::Newer { .. }), "a newer record is never written back");
+        Format::CURRENT.encode(self)
+    }
+
+    /// The same as fields, for stores that keep attributes.
+    #[must_use]
+    pub fn to_fields(&self) -> Map<String, Value> {
+        debug_assert!(!matches!(self, Record::Newer { .. }), "a newer record is never written back");
+        Format::CURRENT.to_fields(self)
+    }
+
+    /// Reads what [`Record::encode`] wrote under `key`.
+    pub fn decode(key: impl FnOnce() -> Key, bytes: &[u8]) -> Result<Record, Unreadable> {
+        unless_newer(key, Format::CURRENT.decode(bytes))
+    }
+
+    /// Reads what [`Record::to_fields`] wrote under `key`.
+    pub fn from_fields(key: impl FnOnce() -> Key, fields: Map<String, Value>) -> Result<Record, Unreadable> {
+        unless_newer(key, Format::CURRENT.decode_fields(fields))
+    }
+
     #[must_use]
     pub fn key(&self) -> Key {
         match self {
@@ -167,7 +209,8 @@ impl Record {
             Record::Tenant(r) => TenantRecord::key(&r.tenant),
             Record::Replay(r) => ReplayRecord::key(&r.tenant, &r.id),
             Record::Minute(r) => r.key(),
-            Record::Glimpses(r) => r.key(),
+            Record::AttemptSummaries(r) => r.key(),
+            Record::Newer { key, .. } => key.clone(),
         }
     }
 
@@ -183,11 +226,15 @@ impl Record {
             }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Replay(r) => r.index_entries(),
-            Record::Url(r) => {
-                IndexEntries { look_at: r.next_look_at(), topic: Topic::of_url(r), ..IndexEntries::default() }
-            }
+            Record::Url(r) => IndexEntries {
+                look_at: r.next_look_at(),
+                by_state: StateEntry::of_url(r),
+                ..IndexEntries::default()
+            },
             Record::Minute(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::Glimpses(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
+            Record::AttemptSummaries(r) => {
+                IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
+            }
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)
@@ -196,8 +243,19 @@ impl Record {
             | Record::TenantVersion(_)
             | Record::Key(_)
             | Record::OperatorGuard(_)
-            | Record::Tenant(_) => IndexEntries::default(),
+            | Record::Tenant(_)
+            | Record::Newer { .. } => IndexEntries::default(),
         }
+    }
+}
+
+fn unless_newer(
+    key: impl FnOnce() -> Key,
+    decoded: Result<Record, Unreadable>,
+) -> Result<Record, Unreadable> {
+    match decoded {
+        Err(Unreadable::Newer(version)) => Ok(Record::Newer { key: key(), version }),
+        other => other,
     }
 }
 

@@ -2,8 +2,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeliveryRecord, DeliveryState, IndexEntries, Key, Reason, Release};
+use super::{DeliveryRecord, IndexEntries, Key};
 use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
+use crate::rules::delivery::{DeliveryState, Reason};
+use crate::rules::release::Release;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,7 +18,6 @@ pub enum ReplayState {
 /// How far a replay has come, for whoever asked for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayRecord {
-    pub v: u32,
     pub tenant: Tenant,
     pub id: JobId,
     pub of: ReplayOf,
@@ -58,22 +59,21 @@ pub struct UrlReplay {
 
 /// What a bulk replay does when it comes to a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum ReplayDecision {
     /// Gives it a new epoch.
     Replay,
     /// Has done so before it was interrupted.
-    Done,
+    AlreadyReplayed,
     /// Leaves it as it is, and says so: it is waiting or parked, or was replayed by somebody else meanwhile.
     Skip,
     /// It was not asked for.
-    Pass,
+    Ignore,
 }
 
 impl ReplayRecord {
     #[must_use]
     pub fn new(tenant: &Tenant, id: JobId, of: ReplayOf, now: Timestamp) -> ReplayRecord {
         ReplayRecord {
-            v: super::VERSION,
             tenant: tenant.clone(),
             id,
             of,
@@ -130,23 +130,29 @@ impl BulkReplay {
     }
 
     #[must_use]
-    pub fn turn(&self, delivery: &DeliveryRecord, now: Timestamp, keep: Duration) -> Turn {
-        let (state, reason) = delivery.state_at(now);
+    pub fn decide(&self, delivery: &DeliveryRecord, now: Timestamp, keep: Duration) -> ReplayDecision {
+        let (state, reason) = delivery.progress.state_at(now);
         if delivery.replayed_by.as_ref() == Some(&self.shown.id) {
-            return Turn::Done;
+            return ReplayDecision::AlreadyReplayed;
         }
         // A new epoch since this was asked for is what was asked for, even if it has ended already.
-        if state.is_live() || (delivery.epoch > 0 && delivery.epoch_began_at > self.shown.created_at) {
-            return Turn::Skip;
+        if state.is_live()
+            || (delivery.progress.epoch > 0 && delivery.progress.epoch_began_at > self.shown.created_at)
+        {
+            return ReplayDecision::Skip;
         }
         let meant = match self.wanted.expired_since {
             None => true,
             Some(since) => {
-                let died_at = delivery.remove_at.map(|remove_at| remove_at - keep);
+                let died_at = delivery.progress.remove_at.map(|remove_at| remove_at - keep);
                 reason == Some(Reason::Expired) && died_at.is_none_or(|at| at >= since)
             }
         };
-        if meant && self.wanted.states.contains(&state) { Turn::Replay } else { Turn::Pass }
+        if meant && self.wanted.states.contains(&state) {
+            ReplayDecision::Replay
+        } else {
+            ReplayDecision::Ignore
+        }
     }
 
     /// Begins a step.

@@ -1,7 +1,8 @@
 use super::*;
 use crate::ids::{EventKey, SubscriptionId};
-use crate::records::{NewDelivery, Now};
+use crate::records::NewDelivery;
 use crate::rules::schedule::Schedule;
+use crate::time::Now;
 
 const KEEP: Duration = Duration::from_secs(14 * 86_400);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -50,32 +51,32 @@ fn each_delivery_has_its_turn() {
     let dead = asked_for(&[DeliveryState::Dead], asked_at);
     let both = asked_for(&[DeliveryState::Dead, DeliveryState::Delivered], asked_at);
     let (soon, late) = (asked_at + HOUR, ACCEPTED + HOUR * 53);
-    let exhausted = ended(|d| d.die(Reason::Exhausted, ACCEPTED, KEEP));
-    let delivered = ended(|d| d.succeed(ACCEPTED, KEEP));
-    let parked = ended(DeliveryRecord::park);
+    let exhausted = ended(|d| d.progress.die(Reason::Exhausted, ACCEPTED, KEEP));
+    let delivered = ended(|d| d.progress.succeed(ACCEPTED, KEEP));
+    let parked = ended(|d| d.progress.park());
     let replayed = |at, by: Option<&BulkReplay>| {
         ended(|d| {
-            d.replay(&Schedule::default(), at);
+            d.progress.replay(&Schedule::default(), at);
             d.replayed_by = by.map(|by| by.shown.id.clone());
-            d.succeed(at, KEEP);
+            d.progress.succeed(at, KEEP);
         })
     };
     let other =
         BulkReplay { shown: ReplayRecord { id: JobId::new([2; 16]), ..both.shown.clone() }, ..both.clone() };
     for (what, replay, delivery, now, turn) in [
-        ("dead", &dead, &exhausted, soon, Turn::Replay),
-        ("delivered", &dead, &delivered, soon, Turn::Pass),
-        ("delivered, and wanted", &both, &delivered, soon, Turn::Replay),
-        ("waiting", &both, &delivery(), soon, Turn::Skip),
-        ("parked", &both, &parked, soon, Turn::Skip),
-        ("expired, untouched", &dead, &parked, late, Turn::Replay),
-        ("replayed before", &both, &replayed(ACCEPTED, None), soon, Turn::Replay),
-        ("replayed at that very moment", &both, &replayed(asked_at, None), soon, Turn::Replay),
-        ("replayed since", &both, &replayed(soon, None), soon, Turn::Skip),
-        ("replayed by this", &both, &replayed(soon, Some(&both)), soon, Turn::Done),
-        ("replayed by another since", &both, &replayed(soon, Some(&other)), soon, Turn::Skip),
+        ("dead", &dead, &exhausted, soon, ReplayDecision::Replay),
+        ("delivered", &dead, &delivered, soon, ReplayDecision::Ignore),
+        ("delivered, and wanted", &both, &delivered, soon, ReplayDecision::Replay),
+        ("waiting", &both, &delivery(), soon, ReplayDecision::Skip),
+        ("parked", &both, &parked, soon, ReplayDecision::Skip),
+        ("expired, untouched", &dead, &parked, late, ReplayDecision::Replay),
+        ("replayed before", &both, &replayed(ACCEPTED, None), soon, ReplayDecision::Replay),
+        ("replayed at that very moment", &both, &replayed(asked_at, None), soon, ReplayDecision::Replay),
+        ("replayed since", &both, &replayed(soon, None), soon, ReplayDecision::Skip),
+        ("replayed by this", &both, &replayed(soon, Some(&both)), soon, ReplayDecision::AlreadyReplayed),
+        ("replayed by another since", &both, &replayed(soon, Some(&other)), soon, ReplayDecision::Skip),
     ] {
-        assert_eq!(replay.turn(delivery, now, KEEP), turn, "{what}");
+        assert_eq!(replay.decide(delivery, now, KEEP), turn, "{what}");
     }
 }
 
@@ -84,15 +85,15 @@ fn only_what_expired_in_the_window_is_meant() {
     let mut replay = asked_for(&[DeliveryState::Dead], ACCEPTED + HOUR * 100);
     let left_enabled_at = ACCEPTED + HOUR * 60;
     replay.wanted.expired_since = Some(left_enabled_at);
-    let died = |reason, at| ended(|d| d.die(reason, at, KEEP));
+    let died = |reason, at| ended(|d| d.progress.die(reason, at, KEEP));
     let now = ACCEPTED + HOUR * 101;
     for (what, delivery, turn) in [
-        ("in it", died(Reason::Expired, left_enabled_at), Turn::Replay),
-        ("before", died(Reason::Expired, left_enabled_at - HOUR), Turn::Pass),
-        ("for another reason", died(Reason::Exhausted, left_enabled_at + HOUR), Turn::Pass),
-        ("untouched", ended(DeliveryRecord::park), Turn::Replay),
+        ("in it", died(Reason::Expired, left_enabled_at), ReplayDecision::Replay),
+        ("before", died(Reason::Expired, left_enabled_at - HOUR), ReplayDecision::Ignore),
+        ("for another reason", died(Reason::Exhausted, left_enabled_at + HOUR), ReplayDecision::Ignore),
+        ("untouched", ended(|d| d.progress.park()), ReplayDecision::Replay),
     ] {
-        assert_eq!(replay.turn(&delivery, now, KEEP), turn, "{what}");
+        assert_eq!(replay.decide(&delivery, now, KEEP), turn, "{what}");
     }
 }
 

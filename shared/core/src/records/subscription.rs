@@ -4,28 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use super::Key;
 use crate::ids::{SubscriptionId, Tenant, UrlId};
+use crate::rules::delivery::Reason;
 use crate::rules::filter::{Connector, Filter};
+use crate::rules::matching::Selector;
+use crate::rules::signing::Secret;
 use crate::time::Timestamp;
-
-/// A signing secret. Shown once, never logged.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Secret {
-    /// `whsec_` and base64.
-    pub value: String,
-    /// Until when an old secret signs along, in real time. `None`: the current one.
-    pub until_real: Option<Timestamp>,
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
-    }
-}
 
 /// Who wants which events, at which URL.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subscription {
-    pub v: u32,
     pub tenant: Tenant,
     pub id: SubscriptionId,
     /// As the URL standard writes it, without its fragment.
@@ -61,6 +48,28 @@ impl Subscription {
     pub fn key(tenant: &Tenant, id: &SubscriptionId) -> Key {
         Key::new(Self::partition(tenant), id.as_str())
     }
+
+    /// What the matching index keeps of it.
+    #[must_use]
+    pub fn selector(&self) -> Selector {
+        Selector {
+            id: self.id.clone(),
+            url_id: self.url_id.clone(),
+            event_types: self.event_types.clone(),
+            filters: self.filters.clone(),
+            filter_connector: self.filter_connector,
+            active: self.active,
+        }
+    }
+}
+
+/// The subscription if it takes deliveries, or the reason why they are dead.
+pub fn active_subscription(subscription: Option<&Subscription>) -> Result<&Subscription, Reason> {
+    match subscription {
+        None => Err(Reason::Unsubscribed),
+        Some(subscription) if !subscription.active => Err(Reason::Inactive),
+        Some(subscription) => Ok(subscription),
+    }
 }
 
 /// Exists as long as a subscription with this fingerprint does: no two equal ones.
@@ -85,18 +94,14 @@ pub struct TenantVersion {
     pub version: u64,
     pub subscriptions: u64,
     /// Counted where a URL is met for the first time: URLs stay when their subscriptions go.
-    #[serde(default)]
     pub urls: u64,
 }
 
 impl TenantVersion {
-    /// As it was found, or as it is before anything was.
+    /// As it is before the first subscription.
     #[must_use]
-    pub fn found(tenant: &Tenant, record: Option<super::Record>) -> TenantVersion {
-        match record {
-            Some(super::Record::TenantVersion(version)) => version,
-            _ => TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0 },
-        }
+    pub fn new(tenant: &Tenant) -> TenantVersion {
+        TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0 }
     }
 
     #[must_use]

@@ -4,16 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Key;
 use crate::ids::{Tenant, UrlId};
-use crate::rules::health::{CannotDisableFrozen, Change, Health, Manual, Outcome, UrlState};
-use crate::rules::release::Release as ReleaseRule;
-use crate::time::Timestamp;
-
-pub use crate::rules::release::Release;
+use crate::rules::health::{CannotDisableFrozen, Change, Health, OperatorAction, Outcome, UrlState};
+use crate::rules::look_at;
+use crate::rules::release::Release;
+use crate::time::{Now, Timestamp};
 
 /// One record per tenant and URL, shared by all subscriptions of that tenant with that URL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlRecord {
-    pub v: u32,
     pub tenant: Tenant,
     pub id: UrlId,
     pub url: String,
@@ -24,13 +22,12 @@ pub struct UrlRecord {
     pub look_at: Option<Timestamp>,
     pub looks: u32,
     /// Set in the same write that changes the state, until the events about it are on their way.
-    #[serde(default)]
-    pub unannounced: Option<Unannounced>,
+    pub announcement: Option<PendingAnnouncement>,
 }
 
 /// Changes of state of which the tenant's own subscriptions have not been told yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unannounced {
+pub struct PendingAnnouncement {
     /// The generation of the first of them; the history has the rest.
     pub from_generation: u64,
     /// Its ticket should have been followed by then. On its own, because a frozen URL is looked at for no other reason.
@@ -38,33 +35,19 @@ pub struct Unannounced {
     pub looks: u32,
 }
 
-/// An announcement whose ticket is lost is made after this.
-const ANNOUNCE_GRACE: Duration = Duration::from_secs(5 * 60);
-/// A release ticket that is lost is sent again after this.
-const RELEASE_GRACE: Duration = Duration::from_secs(5 * 60);
-
-/// The two clocks at one moment: the schedule's (which may run faster in development) and the real one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    pub schedule: Timestamp,
-    pub real: Timestamp,
+/// What a look at a URL shows to be due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UrlLook {
+    pub probe: bool,
+    pub release_step: Option<u64>,
+    pub announcement: bool,
 }
 
 impl UrlRecord {
     #[must_use]
     pub fn new(tenant: Tenant, id: UrlId, url: String, now: Timestamp) -> UrlRecord {
         let health = Health::new(now);
-        UrlRecord {
-            v: super::VERSION,
-            tenant,
-            id,
-            url,
-            health,
-            releasing: None,
-            look_at: None,
-            looks: 0,
-            unannounced: None,
-        }
+        UrlRecord { tenant, id, url, health, releasing: None, look_at: None, looks: 0, announcement: None }
     }
 
     #[must_use]
@@ -97,15 +80,15 @@ impl UrlRecord {
     }
 
     /// What a person asked for.
-    pub fn steer(
+    pub fn apply_action(
         &mut self,
-        action: Manual,
+        action: OperatorAction,
         why: &str,
         by: &str,
         now: Now,
     ) -> Result<Option<HistoryEntry>, CannotDisableFrozen> {
-        let change = self.health.steer(action, now.schedule, why)?;
-        if change.is_some() || action == Manual::Enable {
+        let change = self.health.apply_action(action, now.schedule, why)?;
+        if change.is_some() || action == OperatorAction::Enable {
             self.after_change(now);
         }
         if change.is_some() {
@@ -131,8 +114,19 @@ impl UrlRecord {
     /// Lets parked deliveries go, from a gentle start.
     pub fn start_release(&mut self, now: Now) {
         let step = self.releasing.map_or(0, |r| r.step + 1);
-        self.releasing = Some(ReleaseRule::begin(step, now, self.health.window_failures));
-        self.look_again_at(Some(now.schedule + RELEASE_GRACE));
+        self.releasing = Some(Release::begin(step, now, self.health.window_failures));
+        self.look_again_at(Some(look_at::while_ticket_is_out(now.schedule)));
+    }
+
+    /// Parked deliveries were found while the URL is enabled: its release goes on, or starts again. Returns the step that is next.
+    pub fn keep_releasing(&mut self, now: Now) -> u64 {
+        debug_assert!(self.health.state == UrlState::Enabled, "only an enabled URL is released");
+        match &mut self.releasing {
+            // The function that is about to end the release finds the record changed.
+            Some(release) => release.enabled_at_real = now.real,
+            None => self.start_release(now),
+        }
+        self.releasing.map_or(0, |release| release.step)
     }
 
     pub fn end_release(&mut self) {
@@ -140,11 +134,13 @@ impl UrlRecord {
         self.look_again_at(None);
     }
 
-    /// Claims a step of the release. Answers how many parked deliveries it may let go.
-    pub fn claim_release_step(&mut self, now: Timestamp) -> Option<u32> {
-        let size = self.releasing.as_mut()?.claim_step(now, self.health.window_failures);
-        self.look_again_at(Some(now + RELEASE_GRACE));
-        Some(size)
+    /// Claims a step of the release. Returns the release and how many parked deliveries this step may release.
+    pub fn claim_release_step(&mut self, now: Timestamp) -> Option<(Release, u32)> {
+        let release = self.releasing.as_mut()?;
+        let size = release.claim_step(now, self.health.window_failures);
+        let release = *release;
+        self.look_again_at(Some(look_at::while_ticket_is_out(now)));
+        Some((release, size))
     }
 
     /// Takes the right to make the one probe of these 10 minutes.
@@ -157,15 +153,40 @@ impl UrlRecord {
     }
 
     fn announce_later(&mut self, now: Timestamp) {
-        let from_generation = self.unannounced.map_or(self.health.generation, |u| u.from_generation);
-        self.unannounced = Some(Unannounced { from_generation, look_at: now + ANNOUNCE_GRACE, looks: 0 });
+        let from_generation = self.announcement.map_or(self.health.generation, |u| u.from_generation);
+        self.announcement = Some(PendingAnnouncement {
+            from_generation,
+            look_at: look_at::while_ticket_is_out(now),
+            looks: 0,
+        });
     }
 
     /// When somebody should look at this URL, for whatever reason.
     #[must_use]
     pub fn next_look_at(&self) -> Option<Timestamp> {
-        let announcement = self.unannounced.map(|unannounced| unannounced.look_at);
+        let announcement = self.announcement.map(|announcement| announcement.look_at);
         self.look_at.into_iter().chain(announcement).min()
+    }
+
+    /// The sweep looked at the URL: moves on the looks that were due, and returns what is to be done.
+    pub fn looked_at(&mut self, now: Timestamp) -> UrlLook {
+        let mut due = UrlLook::default();
+        if self.look_at.is_some_and(|look_at| look_at <= now) {
+            match (self.health.state, self.releasing) {
+                (UrlState::Disabled, _) => due.probe = true,
+                (UrlState::Enabled, Some(release)) => due.release_step = Some(release.step),
+                (UrlState::Enabled, None) | (UrlState::Frozen, _) => {}
+            }
+            let goes_on = due.probe || due.release_step.is_some();
+            self.look_at = goes_on.then(|| look_at::after_look(now, self.looks));
+            self.looks += 1;
+        }
+        if let Some(announcement) = self.announcement.as_mut().filter(|a| a.look_at <= now) {
+            announcement.look_at = look_at::after_look(now, announcement.looks);
+            announcement.looks += 1;
+            due.announcement = true;
+        }
+        due
     }
 
     fn look_again_at(&mut self, at: Option<Timestamp>) {

@@ -34,17 +34,6 @@ impl Role {
     }
 }
 
-const LONGEST_TENANT: usize = 64;
-
-/// Whether a tenant can have this name. It stands in the keys of records between `#`, so it must never hold one.
-#[must_use]
-pub fn is_tenant_name(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
-    (1..=LONGEST_TENANT).contains(&text.len())
-        && text.bytes().next().is_some_and(plain)
-        && text.bytes().all(|b| plain(b) || b == b'_' || b == b'-')
-}
-
 /// What every key begins with, so that a leaked one is recognised.
 pub const KEY_PREFIX: &str = "hf_";
 const LONGEST_KEY: usize = 256;
@@ -78,16 +67,6 @@ mod tests {
                 assert_eq!(role.suffices(needed), place >= needs, "{role:?} for {needed:?}");
             }
             assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
-        }
-    }
-
-    #[test]
-    fn tenants_have_plain_names() {
-        for good in ["a", "0", "default", "shop-1", "a_b", &"x".repeat(64)] {
-            assert!(is_tenant_name(good), "{good}");
-        }
-        for bad in ["", "-a", "_a", "A", "a b", "a#b", "#", "a/b", "a.b", "é", "a\n", "*", &"x".repeat(65)] {
-            assert!(!is_tenant_name(bad), "{bad:?}");
         }
     }
 

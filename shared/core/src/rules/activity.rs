@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::records::AttemptOutcome;
+use super::delivery::AttemptOutcome;
 use crate::time::Timestamp;
 
 pub const MINUTE: Duration = Duration::from_secs(60);

@@ -1,67 +1,59 @@
-//! What a ticket means for the record that it points at.
+//! What a ticket means for the delivery that it points at.
 
 use std::time::Duration;
 
-use crate::records::{DeliveryRecord, DeliveryState};
-use crate::time::Timestamp;
+use super::delivery::{AttemptNumber, DeliveryState, MAX_TAKES, Progress};
+use crate::time::Now;
 
-/// How often attempt n is taken before it is counted as a failure without being made.
-const MOST_TAKES: u32 = 2;
-
-/// What to do with a ticket for attempt `n` of `epoch`.
+/// What to do with a ticket for one attempt of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnTicket {
-    /// Nothing: the record has moved on and somebody else's hint is out.
+    /// Nothing: the delivery has moved on, and the writer that moved it sent its own ticket.
     End,
-    /// The record has moved on, and whoever moved it may have died before sending its ticket.
+    /// The delivery has moved on, and the writer that moved it may have died before it sent the ticket.
     ResendCurrent,
     /// Too early: wait for the due time.
     WaitUntilDue,
-    /// Somebody is making this attempt: look again when the lease is over (real time).
+    /// Another function is making this attempt: look again when its lease is over (real time).
     WaitForLease(Duration),
-    /// The record is parked: see whether it still should be.
-    LookAtUrl,
-    /// Its time is over.
+    /// The delivery is parked: see whether its URL still requires that.
+    RecheckUrl,
+    /// Its 52 hours are over.
     Expire,
-    /// Whatever killed two functions is not given a third one.
+    /// What killed two functions is not given to a third one.
     CountAsInterrupted,
-    /// Due and free.
+    /// Due, and not being attempted.
     Claim,
 }
 
+/// `redelivered`: the ticket was received before.
 #[must_use]
-pub fn on_ticket(
-    record: &DeliveryRecord,
-    (epoch, n): (u32, u32),
-    redelivered: bool,
-    now: Timestamp,
-    now_real: Timestamp,
-) -> OnTicket {
-    if !record.state.is_live() {
+pub fn on_ticket(delivery: &Progress, number: AttemptNumber, redelivered: bool, now: Now) -> OnTicket {
+    if !delivery.state.is_live() {
         return OnTicket::End;
     }
-    if (epoch, n) != (record.epoch, record.next_attempt) {
-        return match record.state {
+    if number != delivery.number() {
+        return match delivery.state {
             _ if !redelivered => OnTicket::End,
-            DeliveryState::Parked => OnTicket::LookAtUrl,
+            DeliveryState::Parked => OnTicket::RecheckUrl,
             _ => OnTicket::ResendCurrent,
         };
     }
-    // An attempt that is under way is waited for, even past the end: it may succeed.
-    if let Some(lease) = record.lease.filter(|lease| lease.until_real > now_real) {
-        return OnTicket::WaitForLease(lease.until_real.since(now_real));
+    // An attempt in flight is waited for even past the expiry: it may succeed.
+    if let Some(lease) = delivery.lease.filter(|lease| lease.until_real > now.real) {
+        return OnTicket::WaitForLease(lease.until_real.since(now.real));
     }
-    if record.is_expired(now) {
+    if delivery.is_expired(now.schedule) {
         return OnTicket::Expire;
     }
-    if record.state == DeliveryState::Parked {
-        return OnTicket::LookAtUrl;
+    if delivery.state == DeliveryState::Parked {
+        return OnTicket::RecheckUrl;
     }
-    if record.due_at > now {
+    if delivery.due_at > now.schedule {
         return OnTicket::WaitUntilDue;
     }
-    match record.lease {
-        Some(lease) if lease.takes >= MOST_TAKES => OnTicket::CountAsInterrupted,
+    match delivery.lease {
+        Some(lease) if lease.takes >= MAX_TAKES => OnTicket::CountAsInterrupted,
         _ => OnTicket::Claim,
     }
 }

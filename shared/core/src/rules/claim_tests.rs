@@ -1,54 +1,48 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use crate::records::{NewDelivery, Reason};
+use crate::rules::delivery::Reason;
 use crate::rules::schedule::Schedule;
+use crate::time::Timestamp;
 
 const KEEP: Duration = Duration::from_secs(14 * 86_400);
 const TIMEOUT: Duration = Duration::from_secs(30);
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-fn record() -> DeliveryRecord {
-    let new = NewDelivery {
-        key: DeliveryKey {
-            tenant: "default".into(),
-            event_key: EventKey::of("e", START),
-            subscription_id: SubscriptionId::new([1; 16]),
-        },
-        event_id: "e".into(),
-        event_type: "a.b".into(),
-        accepted_at: START,
-        url_id: UrlId::of("http://x/"),
-        url: "http://x/".into(),
-    };
-    DeliveryRecord::new(new, &Schedule::default())
+const FIRST: AttemptNumber = AttemptNumber { epoch: 0, n: 0 };
+
+fn record() -> Progress {
+    Progress::new(START, &Schedule::default())
 }
 
-fn ask(record: &DeliveryRecord, now: Timestamp) -> OnTicket {
-    on_ticket(record, (record.epoch, record.next_attempt), false, now, now)
+fn at(time: Timestamp) -> Now {
+    Now { schedule: time, real: time }
+}
+
+fn ask(record: &Progress, now: Timestamp) -> OnTicket {
+    on_ticket(record, record.number(), false, at(now))
 }
 
 #[test]
 fn a_live_lease_is_waited_for_and_a_lapsed_one_taken_twice() {
     let mut record = record();
     assert_eq!(ask(&record, START), OnTicket::Claim);
-    record.claim(START, START, TIMEOUT);
+    record.claim(at(START), TIMEOUT);
     assert_eq!(
         ask(&record, START + Duration::from_secs(10)),
         OnTicket::WaitForLease(Duration::from_secs(20))
     );
     let lapsed = START + TIMEOUT;
     assert_eq!(ask(&record, lapsed), OnTicket::Claim);
-    record.claim(lapsed, lapsed, TIMEOUT);
+    record.claim(at(lapsed), TIMEOUT);
     assert_eq!(ask(&record, lapsed + TIMEOUT), OnTicket::CountAsInterrupted);
 }
 
 #[test]
 fn parking_does_not_forget_how_often_an_attempt_was_taken() {
     let mut record = record();
-    record.claim(START, START, TIMEOUT);
-    record.claim(START, START, TIMEOUT);
+    record.claim(at(START), TIMEOUT);
+    record.claim(at(START), TIMEOUT);
     record.park();
     record.unpark(START);
     assert_eq!(ask(&record, START), OnTicket::CountAsInterrupted);
@@ -58,8 +52,8 @@ fn parking_does_not_forget_how_often_an_attempt_was_taken() {
 fn a_ticket_behind_the_record_ends_unless_it_was_redelivered() {
     let mut record = record();
     record.fail(&Schedule::default(), START, None, START, KEEP);
-    assert_eq!(on_ticket(&record, (0, 0), false, START, START), OnTicket::End);
-    assert_eq!(on_ticket(&record, (0, 0), true, START, START), OnTicket::ResendCurrent);
+    assert_eq!(on_ticket(&record, FIRST, false, at(START)), OnTicket::End);
+    assert_eq!(on_ticket(&record, FIRST, true, at(START)), OnTicket::ResendCurrent);
 }
 
 #[test]
@@ -88,7 +82,7 @@ fn an_untouched_delivery_is_shown_as_expired() {
 fn an_attempt_that_is_under_way_is_not_expired() {
     let mut record = record();
     let end = record.expires_at;
-    record.claim(end, end, TIMEOUT);
+    record.claim(at(end), TIMEOUT);
     assert_eq!(ask(&record, end + Duration::from_secs(1)), OnTicket::WaitForLease(Duration::from_secs(29)));
     assert_eq!(ask(&record, end + TIMEOUT), OnTicket::Expire);
 }
@@ -96,12 +90,12 @@ fn an_attempt_that_is_under_way_is_not_expired() {
 #[test]
 fn a_lease_that_is_given_back_was_never_taken() {
     let mut record = record();
-    record.claim(START, START, TIMEOUT);
-    record.unclaim();
+    record.claim(at(START), TIMEOUT);
+    record.release_claim();
     assert_eq!(record.lease, None);
-    record.claim(START, START, TIMEOUT);
-    record.claim(START, START, TIMEOUT);
-    record.unclaim();
+    record.claim(at(START), TIMEOUT);
+    record.claim(at(START), TIMEOUT);
+    record.release_claim();
     assert_eq!(ask(&record, START), OnTicket::Claim);
 }
 
@@ -121,7 +115,7 @@ proptest! {
                 OnTicket::Claim => {
                     prop_assert!(now >= record.due_at && now <= record.expires_at);
                     if park { record.park(); continue; }
-                    record.claim(now, now, TIMEOUT);
+                    record.claim(at(now), TIMEOUT);
                     if !dies {
                         record.fail(&schedule, now, None, now, KEEP);
                         counted += 1;
@@ -132,7 +126,7 @@ proptest! {
                     record.fail(&schedule, now, None, now, KEEP);
                     counted += 1;
                 }
-                OnTicket::LookAtUrl => record.unpark(now),
+                OnTicket::RecheckUrl => record.unpark(now),
                 OnTicket::Expire => record.die(Reason::Expired, now, KEEP),
                 OnTicket::WaitUntilDue => prop_assert!(now < record.due_at),
                 OnTicket::End | OnTicket::ResendCurrent | OnTicket::WaitForLease(_) => {}

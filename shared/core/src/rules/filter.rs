@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::look::Look;
+use super::json_path::LazyJson;
 use crate::time::Timestamp;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum Connector {
 
 /// Many may share one look at the event.
 #[must_use]
-pub fn passes(filters: &[Filter], connector: Connector, event: &Look<'_>) -> bool {
+pub fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| f.passes(event)),
         Connector::Or => filters.is_empty() || filters.iter().any(|f| f.passes(event)),
@@ -67,7 +67,7 @@ impl Filter {
         (takes_value && self.value.is_none()).then(|| "`value` is required for this op".to_owned())
     }
 
-    fn passes(&self, event: &Look<'_>) -> bool {
+    fn passes(&self, event: &LazyJson<'_>) -> bool {
         if self.op == Op::Changed {
             let state = |name: &str| event.find(&format!("data.{name}.{}", self.field));
             return state("oldState") != state("newState");
@@ -152,13 +152,13 @@ mod tests {
             ("type", "eq", json!("order.changed"), true),
         ] {
             let f = filter(field, op, value);
-            assert_eq!(f.passes(&Look::at(event.to_string().as_bytes())), expected, "{f:?}");
+            assert_eq!(f.passes(&LazyJson::new(event.to_string().as_bytes())), expected, "{f:?}");
         }
     }
 
     #[test]
     fn connectors_join_filters() {
-        let event = &Look::at(br#"{"data": {"a": 1}}"#);
+        let event = &LazyJson::new(br#"{"data": {"a": 1}}"#);
         let both = [filter("data.a", "eq", json!(1)), filter("data.a", "eq", json!(2))];
         assert!(!passes(&both, Connector::And, event));
         assert!(passes(&both, Connector::Or, event));
@@ -171,7 +171,7 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
         for beside in ["1e999", r#""\ud800""#, deep.as_str(), "1234567890123456789012345678901234567890"] {
             let event = format!(r#"{{"data":{{"beside":{beside},"x":1}}}}"#);
-            let event = Look::at(event.as_bytes());
+            let event = LazyJson::new(event.as_bytes());
             assert!(x_is_1.passes(&event), "{beside}");
             assert!(filter("data.beside", "exists", json!(true)).passes(&event), "{beside}");
         }

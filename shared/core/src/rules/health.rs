@@ -76,7 +76,7 @@ pub struct Change {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manual {
+pub enum OperatorAction {
     Enable,
     Freeze,
     Disable,
@@ -199,24 +199,24 @@ impl Health {
     }
 
     /// What a person asks for. `Ok(None)`: it was so already.
-    pub fn steer(
+    pub fn apply_action(
         &mut self,
-        action: Manual,
+        action: OperatorAction,
         now: Timestamp,
         why: &str,
     ) -> Result<Option<Change>, CannotDisableFrozen> {
         let to = match action {
-            Manual::Enable => {
+            OperatorAction::Enable => {
                 // Also when it is enabled already: the person wants clean counters and no late failure to spoil them.
                 self.clear();
                 UrlState::Enabled
             }
-            Manual::Freeze => UrlState::Frozen,
-            Manual::Disable if self.state == UrlState::Frozen => return Err(CannotDisableFrozen),
-            Manual::Disable => UrlState::Disabled,
+            OperatorAction::Freeze => UrlState::Frozen,
+            OperatorAction::Disable if self.state == UrlState::Frozen => return Err(CannotDisableFrozen),
+            OperatorAction::Disable => UrlState::Disabled,
         };
         if self.state == to {
-            if action == Manual::Enable {
+            if action == OperatorAction::Enable {
                 self.generation += 1;
             }
             return Ok(None);

@@ -15,7 +15,7 @@ struct Trace {
 #[serde(untagged)]
 enum Step {
     Wait { wait_ms: u64 },
-    Manual { manual: String, then: Expected },
+    OperatorAction { manual: String, then: Expected },
     Outcome { outcome: String, count: u32, gap_ms: u64, then: Expected },
 }
 
@@ -54,9 +54,9 @@ fn run(trace: &Trace) {
                 now = now + Duration::from_millis(*wait_ms);
                 continue;
             }
-            Step::Manual { manual, then } => {
-                let action = if manual == "enable" { Manual::Enable } else { Manual::Freeze };
-                health.steer(action, now, "by hand").expect("enable and freeze are always allowed");
+            Step::OperatorAction { manual, then } => {
+                let action = if manual == "enable" { OperatorAction::Enable } else { OperatorAction::Freeze };
+                health.apply_action(action, now, "by hand").expect("enable and freeze are always allowed");
                 then
             }
             Step::Outcome { outcome, count, gap_ms, then } => {
@@ -87,9 +87,9 @@ fn outcome(health: &Health, success: bool, at: Timestamp) -> Outcome {
 #[test]
 fn a_frozen_url_cannot_be_disabled() {
     let mut health = Health::new(Timestamp::ZERO);
-    health.steer(Manual::Freeze, Timestamp::ZERO, "maintenance").unwrap();
-    assert_eq!(health.steer(Manual::Disable, Timestamp::ZERO, "no"), Err(CannotDisableFrozen));
-    assert_eq!(health.steer(Manual::Freeze, Timestamp::ZERO, "again"), Ok(None));
+    health.apply_action(OperatorAction::Freeze, Timestamp::ZERO, "maintenance").unwrap();
+    assert_eq!(health.apply_action(OperatorAction::Disable, Timestamp::ZERO, "no"), Err(CannotDisableFrozen));
+    assert_eq!(health.apply_action(OperatorAction::Freeze, Timestamp::ZERO, "again"), Ok(None));
     assert_eq!(health.reason, "maintenance");
 }
 
@@ -97,7 +97,7 @@ fn a_frozen_url_cannot_be_disabled() {
 fn an_enable_by_hand_is_a_new_generation_even_when_enabled() {
     let mut health = Health::new(Timestamp::ZERO);
     let before = outcome(&health, false, Timestamp::ZERO);
-    health.steer(Manual::Enable, Timestamp::ZERO, "clean").unwrap();
+    health.apply_action(OperatorAction::Enable, Timestamp::ZERO, "clean").unwrap();
     health.count(&before);
     assert_eq!((health.streak, health.window_attempts), (0, 0));
 }
@@ -106,7 +106,7 @@ fn an_enable_by_hand_is_a_new_generation_even_when_enabled() {
 #[derive(Clone, Debug)]
 enum Happening {
     Outcome { success: bool, generations_ago: u64, repeat: u32 },
-    Steer(Manual),
+    Steer(OperatorAction),
     Probe,
 }
 
@@ -114,7 +114,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => (any::<bool>(), 0_u64..3, prop_oneof![Just(1_u32), Just(120), Just(2_100)])
             .prop_map(|(success, generations_ago, repeat)| Happening::Outcome { success, generations_ago, repeat }),
-        1 => prop_oneof![Just(Manual::Enable), Just(Manual::Freeze), Just(Manual::Disable)].prop_map(Happening::Steer),
+        1 => prop_oneof![Just(OperatorAction::Enable), Just(OperatorAction::Freeze), Just(OperatorAction::Disable)].prop_map(Happening::Steer),
         2 => Just(Happening::Probe),
     ]
 }
@@ -132,10 +132,10 @@ proptest! {
                     let generation = before.generation.saturating_sub(generations_ago);
                     health.count(&Outcome { success, started_at: now, ended_at: now, generation });
                 },
-                Happening::Steer(action) => { let _ = health.steer(action, now, "hand"); }
+                Happening::Steer(action) => { let _ = health.apply_action(action, now, "hand"); }
                 Happening::Probe => { health.lease_probe(now, Duration::from_secs(30)); }
             }
-            let by_hand = matches!(what, Happening::Steer(Manual::Enable));
+            let by_hand = matches!(what, Happening::Steer(OperatorAction::Enable));
             if before.state == UrlState::Frozen && !by_hand {
                 prop_assert_eq!(health.state, UrlState::Frozen);
             }
@@ -149,7 +149,7 @@ proptest! {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let mut health = Health::new(now);
         let old = health.generation;
-        health.steer(if frozen { Manual::Freeze } else { Manual::Disable }, now, "hand").unwrap();
+        health.apply_action(if frozen { OperatorAction::Freeze } else { OperatorAction::Disable }, now, "hand").unwrap();
         let before = health.clone();
         for success in successes {
             let change = health.count(&Outcome { success, started_at: now, ended_at: now, generation: old });
@@ -163,7 +163,7 @@ proptest! {
     fn one_probe_per_ten_minutes(steps in prop::collection::vec((0_u64..400_000, any::<bool>()), 1..200)) {
         let mut now = Timestamp::from_millis(1_700_000_000_000);
         let mut health = Health::new(now);
-        health.steer(Manual::Disable, now, "hand").unwrap();
+        health.apply_action(OperatorAction::Disable, now, "hand").unwrap();
         let mut last_probe: Option<Timestamp> = None;
         for (wait_ms, answered) in steps {
             now = now + Duration::from_millis(wait_ms);

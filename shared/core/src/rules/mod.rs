@@ -3,15 +3,19 @@
 pub mod access;
 pub mod activity;
 pub mod address;
+pub mod backoff;
 pub mod claim;
+pub mod delay;
+pub mod delivery;
 pub mod event_type;
 pub mod filter;
 pub mod guard;
 pub mod health;
-pub mod look;
+pub mod json_path;
+pub mod look_at;
 pub mod matching;
+pub mod reassign;
 pub mod release;
-pub mod resettle;
 pub mod schedule;
 pub mod signing;
 #[cfg(test)]

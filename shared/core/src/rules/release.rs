@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::records::Now;
-use crate::time::Timestamp;
+use crate::time::{Now, Timestamp};
 
 pub const STEP_INTERVAL: Duration = Duration::from_secs(5);
 const LARGEST_STEP: u32 = 256;

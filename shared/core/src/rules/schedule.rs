@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::records::Reason;
+use super::delivery::Reason;
 use crate::time::Timestamp;
 
 /// The fixed retry schedule: retry n is due `((2^n) - 1) * step` after the first attempt.

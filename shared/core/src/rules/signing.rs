@@ -1,15 +1,31 @@
 //! Standard Webhooks signatures.
 
+use std::fmt;
 use std::time::Duration;
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
+use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 
-use crate::records::Secret;
 use crate::time::Timestamp;
 
 const PREFIX: &str = "whsec_";
+
+/// A signing secret. Shown once, never logged.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret {
+    /// `whsec_` and base64.
+    pub value: String,
+    /// Until when an old secret signs along, in real time. `None`: the current one.
+    pub until_real: Option<Timestamp>,
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
 
 /// A fresh secret, as it is shown once to whoever subscribed.
 #[must_use]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::ports::{Answer, AttemptResult, FailureKind};
-use holdfast_egress::MOST_KEPT;
+use holdfast_egress::MAX_KEPT;
 
 use crate::receiver::{Receiver, Then};
 use crate::{IMPATIENT, PATIENT, detail, request, send, sender};
@@ -64,7 +64,7 @@ async fn compressed_answers_are_left_as_they_are() {
 async fn no_more_than_a_part_of_an_endless_answer_is_read() {
     let mut receiver = Receiver::start("HTTP/1.1 200 OK\r\n\r\n", Then::Floods).await;
     let answer = send(&sender(PATIENT), request(receiver.url())).await.answer;
-    assert_eq!(answer, Answer::Status { status: 200, excerpt: "x".repeat(MOST_KEPT), retry_after: None });
+    assert_eq!(answer, Answer::Status { status: 200, excerpt: "x".repeat(MAX_KEPT), retry_after: None });
     // The flood ends only when the connection is dropped. What was not read fills the buffers of the sockets.
     assert!(receiver.flooded_bytes().await < 64 * 1024 * 1024);
 }

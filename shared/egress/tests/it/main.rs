@@ -38,7 +38,7 @@ impl Clock for StoppedClock {
         NOW
     }
 
-    fn stretch(&self, real: Duration) -> Duration {
+    fn to_schedule(&self, real: Duration) -> Duration {
         real
     }
 }

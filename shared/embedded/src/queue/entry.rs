@@ -2,8 +2,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::messages::{Message, Undecodable};
 use holdfast_core::ports::Received;
+use holdfast_core::records::{Message, Unreadable};
 use holdfast_core::time::Timestamp;
 
 /// A message's place in the order of its queue.
@@ -25,7 +25,7 @@ pub(super) struct Limits {
 
 /// A message in memory.
 pub(super) struct Entry {
-    pub(super) message: Result<Message, Undecodable>,
+    pub(super) message: Result<Message, Unreadable>,
     pub(super) group: Arc<str>,
     /// Of the body that is held here.
     pub(super) bytes: usize,

@@ -1,5 +1,5 @@
-use holdfast_core::messages::{Message, Undecodable};
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::{Message, Unreadable};
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
@@ -10,7 +10,7 @@ use crate::writer::Job;
 pub(super) struct NewMessage {
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
-    pub(super) message: Result<Message, Undecodable>,
+    pub(super) message: Result<Message, Unreadable>,
 }
 
 /// Writes messages, and once they are safe makes them known.

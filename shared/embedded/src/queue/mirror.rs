@@ -2,10 +2,9 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::messages::{FirstAttempt, Message, Undecodable};
 use holdfast_core::ports::{Receipt, Received};
-use holdfast_core::records::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::records::{FirstAttempt, Message, Unreadable};
+use holdfast_core::time::{Now, Timestamp};
 
 use super::entry::{Entry, Group, Limits, Place, State, Taken, Wait};
 
@@ -71,7 +70,7 @@ impl Mirror {
     pub(super) fn bring_in(
         &mut self,
         place: Place,
-        read: impl FnOnce() -> (Result<Message, Undecodable>, usize, u32),
+        read: impl FnOnce() -> (Result<Message, Unreadable>, usize, u32),
     ) -> bool {
         if self.is_full() {
             self.horizon = Some(place);
@@ -89,7 +88,7 @@ impl Mirror {
     pub(super) fn push(
         &mut self,
         place: Place,
-        message: Result<Message, Undecodable>,
+        message: Result<Message, Unreadable>,
         bytes: usize,
         received: u32,
     ) {
@@ -112,7 +111,7 @@ impl Mirror {
         self.horizon = Some(self.horizon.map_or(place, |horizon| horizon.min(place)));
     }
 
-    fn insert(&mut self, place: Place, message: Result<Message, Undecodable>, bytes: usize, received: u32) {
+    fn insert(&mut self, place: Place, message: Result<Message, Unreadable>, bytes: usize, received: u32) {
         let name = message.as_ref().map_or(UNREADABLE, Message::group);
         let group = match self.groups.get_key_value(name) {
             Some((name, _)) => Arc::clone(name),
@@ -291,7 +290,7 @@ impl Mirror {
     }
 }
 
-fn has_body(message: &Result<Message, Undecodable>) -> bool {
+fn has_body(message: &Result<Message, Unreadable>) -> bool {
     matches!(message, Ok(Message::FirstAttempt(first)) if first.body.is_some())
 }
 

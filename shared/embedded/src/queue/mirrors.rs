@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use holdfast_core::messages::Message;
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;

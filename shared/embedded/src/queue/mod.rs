@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{
     Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
 };
+use holdfast_core::records::Message;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
@@ -74,7 +74,7 @@ impl EmbeddedQueue {
 
     /// How long a duration of the schedule's clock takes, never zero: a wait that is rounded down would spin.
     fn in_real_time(&self, schedule: Duration) -> Duration {
-        let speed = self.clock.stretch(Duration::from_secs(1)).as_secs_f64();
+        let speed = self.clock.to_schedule(Duration::from_secs(1)).as_secs_f64();
         let real = if speed > 0.0 { schedule.as_secs_f64() / speed } else { schedule.as_secs_f64() };
         Duration::try_from_secs_f64(real).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
     }

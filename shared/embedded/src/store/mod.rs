@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    BodyKey, Count, Expect, IndexCount, IndexQuery, MOST_KEYS, MOST_WRITES, Page, Query, Store, StoreError,
+    BodyKey, Count, Expect, IndexCount, IndexQuery, MAX_KEYS, MAX_WRITES, Page, Query, Store, StoreError,
     Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -70,8 +71,8 @@ pub(crate) fn unread(e: rusqlite::Error) -> StoreError {
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
-        if keys.len() > MOST_KEYS {
-            return Err(StoreError(format!("{} keys are more than {MOST_KEYS}", keys.len())));
+        if keys.len() > MAX_KEYS {
+            return Err(StoreError(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let found: rusqlite::Result<Vec<_>> =
             self.readers.read(|connection| keys.iter().map(|key| rows::get(connection, key)).collect());
@@ -168,8 +169,8 @@ impl Store for EmbeddedStore {
 
 /// Checks the limits of a transaction and prepares its rows.
 fn changes(writes: Vec<Write>) -> Result<Vec<Change>, StoreError> {
-    if writes.len() > MOST_WRITES {
-        return Err(StoreError(format!("{} writes are more than {MOST_WRITES}", writes.len())));
+    if writes.len() > MAX_WRITES {
+        return Err(StoreError(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
     let mut changes = Vec::with_capacity(writes.len());
     for write in writes {

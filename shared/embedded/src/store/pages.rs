@@ -51,7 +51,7 @@ fn columns(index: ListIndex) -> (&'static str, &'static str) {
         ListIndex::ByTenant => ("by_tenant", "list_sort"),
         ListIndex::ByUrl => ("by_url", "list_sort"),
         ListIndex::BySubscription => ("by_subscription", "list_sort"),
-        ListIndex::ByTopic => ("topic", "topic_sort"),
+        ListIndex::ByState => ("topic", "topic_sort"),
     }
 }
 

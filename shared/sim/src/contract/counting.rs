@@ -3,8 +3,9 @@ use std::time::Duration;
 
 use holdfast_core::ids::UrlId;
 use holdfast_core::ports::{Expect, Order, Query, Versioned, Write, WriteError};
-use holdfast_core::records::{HistoryEntry, Now, Record, UrlRecord};
-use holdfast_core::rules::health::{Manual, Outcome, UrlState};
+use holdfast_core::records::{HistoryEntry, Record, UrlRecord};
+use holdfast_core::rules::health::{OperatorAction, Outcome, UrlState};
+use holdfast_core::time::Now;
 
 use super::Harness;
 use super::concurrency::{EACH, THREADS, crowd};
@@ -86,11 +87,13 @@ pub async fn a_write_keeps_what_was_counted_since_the_read(h: &dyn Harness) {
 pub async fn a_change_by_hand_sets_the_counters(h: &dyn Harness) {
     h.store().put_each(vec![Record::Url(url(1))]).await.unwrap();
     count(h, vec![outcome(false, 0); 60]).await;
-    for (action, attempts) in [(Manual::Enable, 0), (Manual::Freeze, 2), (Manual::Enable, 0)] {
+    for (action, attempts) in
+        [(OperatorAction::Enable, 0), (OperatorAction::Freeze, 2), (OperatorAction::Enable, 0)]
+    {
         count(h, vec![outcome(false, kept(h, &url_id(1)).await.0.health.generation); 2]).await;
         let (before, version) = kept(h, &url_id(1)).await;
         let mut steered = before.clone();
-        let history = steered.steer(action, "why", "me", now()).unwrap();
+        let history = steered.apply_action(action, "why", "me", now()).unwrap();
         let writes = std::iter::once(Write::put(Record::Url(steered.clone()), Expect::Version(version)))
             .chain(history.map(|entry| Write::put(Record::History(entry), Expect::Absent)));
         h.store().write(writes.collect()).await.unwrap();

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::JobId;
-use holdfast_core::messages::Message;
 use holdfast_core::ports::{Outgoing, QueueName, Received};
+use holdfast_core::records::Message;
 
 use super::concurrency::{EACH, THREADS, crowd};
 use super::samples::{after, first_attempt, now, tenant, ticket, url_id};

@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, KeyId, SubscriptionId, Tenant, UrlId};
-use holdfast_core::messages::{FirstAttempt, Message};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptOutcome, BulkReplay, DeliveryRecord, DeliveryState, EventRecord, Glimpse, GlimpseRecord,
-    IdPhase, Job, JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, Now, ParkedPointer,
-    Release, ReplayOf, ReplayRecord, Secret, Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
+    Attempt, AttemptSummaries, AttemptSummary, BulkReplay, DeliveryRecord, EventRecord, IdPhase, Job,
+    JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord,
+    Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
 };
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::rules::access::Role;
 use holdfast_core::rules::activity::Counts;
+use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::release::Release;
 use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::rules::signing::Secret;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
 pub(super) fn tenant() -> Tenant {
@@ -73,7 +77,6 @@ pub(super) fn attempt(event: i64, to: u8) -> Attempt {
 pub(super) fn logged(event: i64, to: u8) -> LoggedDelivery {
     let record = delivery(event, to);
     LoggedDelivery {
-        v: VERSION,
         key: record.key,
         event_id: record.event_id,
         event_type: record.event_type,
@@ -101,7 +104,6 @@ pub(super) fn minute(n: i64, engine: &str) -> MinuteRecord {
     counts.count_attempt(AttemptOutcome::Success, 12);
     counts.count_attempt(AttemptOutcome::Failure, 50_000);
     MinuteRecord {
-        v: VERSION,
         tenant: tenant(),
         minute: at(n * 60),
         engine: engine.to_owned(),
@@ -110,8 +112,8 @@ pub(super) fn minute(n: i64, engine: &str) -> MinuteRecord {
     }
 }
 
-pub(super) fn glimpses() -> GlimpseRecord {
-    let glimpse = |n, error: Option<&str>| Glimpse {
+pub(super) fn glimpses() -> AttemptSummaries {
+    let glimpse = |n, error: Option<&str>| AttemptSummary {
         delivery_id: delivery_key(1, 1).id(),
         event_id: "evt \u{1f980}".into(),
         event_type: "order.created".into(),
@@ -125,14 +127,13 @@ pub(super) fn glimpses() -> GlimpseRecord {
         error: error.map(str::to_owned),
         ms: 12,
     };
-    GlimpseRecord {
-        v: VERSION,
+    AttemptSummaries {
         tenant: tenant(),
         at_real: at(2),
         engine: "engine".into(),
         number: 1,
         glimpses: vec![glimpse(0, None), glimpse(1, Some("dns: \"nobody\""))],
-        left_out: 7,
+        omitted: 7,
         remove_at: at(3_600),
     }
 }
@@ -172,7 +173,6 @@ pub(super) fn after(secs: u64, message: Message) -> Outgoing {
 
 pub(super) fn event() -> EventRecord {
     EventRecord {
-        v: VERSION,
         tenant: tenant(),
         id: "strange # id / \u{1f980} \0 \n".into(),
         event_key: EventKey::of("e", at(0)),
@@ -194,7 +194,6 @@ pub(super) fn subscription_record() -> Subscription {
     }
     let filter = |value| Filter { field: "data.a".into(), op: Op::Eq, value };
     Subscription {
-        v: VERSION,
         tenant: tenant(),
         id: subscription(1),
         url: "https://example.com/1".into(),
@@ -236,12 +235,11 @@ pub(super) fn replay_job() -> JobRecord {
         left: 256,
     };
     let job = Job::Replay(Box::new(work));
-    JobRecord { v: VERSION, tenant: tenant(), id: replay().id, job, look_at: at(3), looks: 0 }
+    JobRecord { tenant: tenant(), id: replay().id, job, look_at: at(3), looks: 0 }
 }
 
 pub(super) fn operator_key() -> KeyRecord {
     KeyRecord {
-        v: VERSION,
         id: KeyId("key_1".into()),
         tenant: None,
         role: Role::Operator,

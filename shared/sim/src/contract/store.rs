@@ -1,9 +1,10 @@
-use holdfast_core::ports::{Expect, MOST_KEYS, MOST_WRITES, Order, Query, Versioned, Write, WriteError};
+use holdfast_core::ports::{Expect, MAX_KEYS, MAX_WRITES, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{
-    Job, JobRecord, Key, Now, OperatorGuard, Record, Resettle, SubscriptionChange, SubscriptionGuard,
+    Job, JobRecord, Key, OperatorGuard, Reassign, Record, SubscriptionChange, SubscriptionGuard,
     TenantRecord, TenantVersion, UrlListEntry, UrlRecord, VERSION,
 };
-use holdfast_core::rules::health::Manual;
+use holdfast_core::rules::health::OperatorAction;
+use holdfast_core::time::Now;
 
 use super::Harness;
 use super::samples::{
@@ -53,7 +54,7 @@ pub async fn get_answers_in_the_order_of_the_keys(h: &dyn Harness) {
 
 pub async fn every_kind_of_record_survives(h: &dyn Harness) {
     let id = holdfast_core::ids::JobId::new([1; 16]);
-    let job = Job::Resettle(Resettle {
+    let job = Job::Reassign(Reassign {
         subscription_id: subscription(1),
         after: None,
         pass: 1,
@@ -68,7 +69,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         remove_at: at(9),
     };
     let mut steered = url(2);
-    let history = steered.steer(Manual::Freeze, "why", "me", NOW).unwrap().unwrap();
+    let history = steered.apply_action(OperatorAction::Freeze, "why", "me", NOW).unwrap().unwrap();
     let records = [
         Record::Subscription(subscription_record()),
         Record::History(history),
@@ -83,14 +84,14 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::SubscriptionGuard(guard),
         Record::SubscriptionChange(change),
         Record::TenantVersion(tenant_version("t", u64::MAX)),
-        Record::Job(JobRecord { v: VERSION, tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
+        Record::Job(JobRecord { tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
         Record::Minute(minute(1, "engine")),
         Record::Glimpses(glimpses()),
         Record::Replay(replay()),
         Record::Job(replay_job()),
         Record::Key(operator_key()),
         Record::OperatorGuard(OperatorGuard { changes: u64::MAX }),
-        Record::Tenant(TenantRecord { v: VERSION, tenant: tenant(), created_at_real: at(1) }),
+        Record::Tenant(TenantRecord { tenant: tenant(), created_at_real: at(1) }),
     ];
     for record in records {
         put(h, record.clone(), Expect::Absent).await.unwrap();
@@ -164,19 +165,19 @@ pub async fn a_transaction_is_made_whole_or_not_at_all(h: &dyn Harness) {
 }
 
 pub async fn limits_are_enforced(h: &dyn Harness) {
-    let names: Vec<String> = (0..=MOST_WRITES.max(MOST_KEYS)).map(|n| format!("t{n}")).collect();
+    let names: Vec<String> = (0..=MAX_WRITES.max(MAX_KEYS)).map(|n| format!("t{n}")).collect();
     let writes = |count: usize| {
         names[..count]
             .iter()
             .map(|name| Write::put(version_record(name, 1), Expect::Absent))
             .collect::<Vec<_>>()
     };
-    assert!(matches!(h.store().write(writes(MOST_WRITES + 1)).await, Err(WriteError::Store(_))));
+    assert!(matches!(h.store().write(writes(MAX_WRITES + 1)).await, Err(WriteError::Store(_))));
     assert_eq!(find(h, &key("t0")).await, None);
-    h.store().write(writes(MOST_WRITES)).await.unwrap();
+    h.store().write(writes(MAX_WRITES)).await.unwrap();
     let keys: Vec<Key> = names.iter().map(|name| key(name)).collect();
-    assert!(h.store().get(&keys[..=MOST_KEYS]).await.is_err());
-    assert!(h.store().get(&keys[..MOST_KEYS]).await.unwrap().iter().all(Option::is_some));
+    assert!(h.store().get(&keys[..=MAX_KEYS]).await.is_err());
+    assert!(h.store().get(&keys[..MAX_KEYS]).await.unwrap().iter().all(Option::is_some));
 }
 
 pub async fn a_key_is_written_once_in_a_transaction(h: &dyn Harness) {

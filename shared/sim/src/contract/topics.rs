@@ -4,16 +4,23 @@ use std::time::Duration;
 
 use holdfast_core::ports::{Count, Expect, IndexCount, IndexQuery, Order, Query, Write};
 use holdfast_core::records::{
-    DeliveryRecord, Key, ListIndex, MinuteRecord, Now, ParkedPointer, Reason, Record, TopicName, UrlRecord,
+    DeliveryRecord, Key, ListIndex, MinuteRecord, ParkedPointer, Record, StateIndex, UrlRecord,
 };
-use holdfast_core::rules::health::Manual;
+use holdfast_core::rules::delivery::Reason;
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Now;
 
 use super::Harness;
 use super::samples::{at, delivery, delivery_key, minute, outcome, parked, tenant, url, url_id};
 
-const ALL: [TopicName; 5] =
-    [TopicName::Waiting, TopicName::Parked, TopicName::Dead, TopicName::UrlDisabled, TopicName::UrlFrozen];
+const ALL: [StateIndex; 5] = [
+    StateIndex::Waiting,
+    StateIndex::Parked,
+    StateIndex::Dead,
+    StateIndex::UrlDisabled,
+    StateIndex::UrlFrozen,
+];
 const KEEP: Duration = Duration::from_secs(1_000);
 
 fn now() -> Now {
@@ -24,18 +31,18 @@ async fn put(h: &dyn Harness, records: Vec<Record>) {
     assert!(h.store().put_each(records).await.unwrap().is_empty());
 }
 
-async fn count(h: &dyn Harness, topic: TopicName, from: Option<String>, limit: usize) -> Count {
-    let (index, partition) = (ListIndex::ByTopic, topic.partition(&tenant()));
+async fn count(h: &dyn Harness, topic: StateIndex, from: Option<String>, limit: usize) -> Count {
+    let (index, partition) = (ListIndex::ByState, topic.partition(&tenant()));
     h.store().count_index(IndexCount { index, partition, from, limit }).await.unwrap()
 }
 
-fn of_topic(topic: TopicName, order: Order, limit: usize) -> IndexQuery {
-    let (index, partition) = (ListIndex::ByTopic, topic.partition(&tenant()));
+fn of_topic(topic: StateIndex, order: Order, limit: usize) -> IndexQuery {
+    let (index, partition) = (ListIndex::ByState, topic.partition(&tenant()));
     IndexQuery { index, partition, from: None, to: None, after: None, order, limit }
 }
 
 /// Checks that one record stands in this topic and in no other, however it is asked.
-async fn stands_only_in(h: &dyn Harness, expected: Option<TopicName>, key: &Key) {
+async fn stands_only_in(h: &dyn Harness, expected: Option<StateIndex>, key: &Key) {
     for topic in ALL {
         let wanted = u64::from(expected == Some(topic));
         assert_eq!(count(h, topic, None, 10).await, Count { count: wanted, more: false }, "{topic:?}");
@@ -50,12 +57,12 @@ type Change = fn(&mut DeliveryRecord);
 pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
     let mut record = delivery(1, 1);
     let key = DeliveryRecord::key(&record.key);
-    let steps: [(Change, Option<TopicName>); 6] = [
-        (|_| {}, Some(TopicName::Waiting)),
-        (DeliveryRecord::park, Some(TopicName::Parked)),
-        (|record| record.unpark(at(5)), Some(TopicName::Waiting)),
-        (|record| record.die(Reason::Exhausted, at(6), KEEP), Some(TopicName::Dead)),
-        (|record| record.replay(&Schedule::default(), at(7)), Some(TopicName::Waiting)),
+    let steps: [(Change, Option<StateIndex>); 6] = [
+        (|_| {}, Some(StateIndex::Waiting)),
+        (DeliveryRecord::park, Some(StateIndex::Parked)),
+        (|record| record.unpark(at(5)), Some(StateIndex::Waiting)),
+        (|record| record.die(Reason::Exhausted, at(6), KEEP), Some(StateIndex::Dead)),
+        (|record| record.replay(&Schedule::default(), at(7)), Some(StateIndex::Waiting)),
         (|record| record.succeed(at(8), KEEP), None),
     ];
     for (version, (change, topic)) in (0..).zip(steps) {
@@ -66,7 +73,7 @@ pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
     }
     record.replay(&Schedule::default(), at(9));
     put(h, vec![Record::Delivery(record)]).await;
-    stands_only_in(h, Some(TopicName::Waiting), &key).await;
+    stands_only_in(h, Some(StateIndex::Waiting), &key).await;
     h.store().write(vec![Write::Delete { key: key.clone(), expect: Expect::Any }]).await.unwrap();
     stands_only_in(h, None, &key).await;
 }
@@ -79,9 +86,9 @@ async fn stored(h: &dyn Harness) -> (UrlRecord, u64) {
     }
 }
 
-async fn steer(h: &dyn Harness, action: Manual) {
+async fn steer(h: &dyn Harness, action: OperatorAction) {
     let (mut url, version) = stored(h).await;
-    let history = url.steer(action, "why", "me", now()).unwrap();
+    let history = url.apply_action(action, "why", "me", now()).unwrap();
     let mut writes = vec![Write::put(Record::Url(url), Expect::Version(version))];
     writes.extend(history.map(|entry| Write::put(Record::History(entry), Expect::Any)));
     h.store().write(writes).await.unwrap();
@@ -93,10 +100,10 @@ pub async fn urls_enter_and_leave_topics(h: &dyn Harness) {
     h.store().write(vec![write]).await.unwrap();
     stands_only_in(h, None, &key).await;
     for (action, topic) in [
-        (Manual::Disable, Some(TopicName::UrlDisabled)),
-        (Manual::Freeze, Some(TopicName::UrlFrozen)),
-        (Manual::Enable, None),
-        (Manual::Freeze, Some(TopicName::UrlFrozen)),
+        (OperatorAction::Disable, Some(StateIndex::UrlDisabled)),
+        (OperatorAction::Freeze, Some(StateIndex::UrlFrozen)),
+        (OperatorAction::Enable, None),
+        (OperatorAction::Freeze, Some(StateIndex::UrlFrozen)),
     ] {
         steer(h, action).await;
         stands_only_in(h, topic, &key).await;
@@ -104,11 +111,11 @@ pub async fn urls_enter_and_leave_topics(h: &dyn Harness) {
     // Neither a late outcome nor a write that leaves the state alone takes it out.
     let late = vec![outcome(true, 0)];
     h.store().count_outcomes(&tenant(), &url_id(1), late, now()).await.unwrap().unwrap();
-    stands_only_in(h, Some(TopicName::UrlFrozen), &key).await;
+    stands_only_in(h, Some(StateIndex::UrlFrozen), &key).await;
     let (mut url, version) = stored(h).await;
     url.looks += 1;
     h.store().write(vec![Write::put(Record::Url(url), Expect::Version(version))]).await.unwrap();
-    stands_only_in(h, Some(TopicName::UrlFrozen), &key).await;
+    stands_only_in(h, Some(StateIndex::UrlFrozen), &key).await;
 }
 
 pub async fn outcomes_move_a_url_between_topics(h: &dyn Harness) {
@@ -120,7 +127,7 @@ pub async fn outcomes_move_a_url_between_topics(h: &dyn Harness) {
     counted(vec![outcome(false, 0); 100]).await;
     stands_only_in(h, None, &key).await;
     counted(vec![outcome(false, 0); 2]).await;
-    stands_only_in(h, Some(TopicName::UrlDisabled), &key).await;
+    stands_only_in(h, Some(StateIndex::UrlDisabled), &key).await;
     let generation = stored(h).await.0.health.generation;
     counted(vec![outcome(true, generation)]).await;
     stands_only_in(h, None, &key).await;
@@ -130,7 +137,7 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     put(h, (0..60).map(|n| Record::Delivery(delivery(n * 37 % 60, 1))).collect()).await;
     let in_order: Vec<Key> = (0..60).map(|n| DeliveryRecord::key(&delivery_key(n, 1))).collect();
     for order in [Order::Ascending, Order::Descending] {
-        let mut query = of_topic(TopicName::Waiting, order, 7);
+        let mut query = of_topic(StateIndex::Waiting, order, 7);
         let mut seen = Vec::new();
         loop {
             let page = h.store().query_index(query.clone()).await.unwrap();
@@ -148,7 +155,7 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     let bounded = IndexQuery {
         from: Some(at(3).sort_key()),
         to: Some(at(6).sort_key()),
-        ..of_topic(TopicName::Waiting, Order::Descending, 10)
+        ..of_topic(StateIndex::Waiting, Order::Descending, 10)
     };
     let page = h.store().query_index(bounded).await.unwrap();
     let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
@@ -156,11 +163,11 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     // URLs stand in the order of their ids.
     let mut urls: Vec<UrlRecord> = (0..9).map(url).collect();
     for url in &mut urls {
-        url.steer(Manual::Freeze, "", "me", now()).unwrap();
+        url.apply_action(OperatorAction::Freeze, "", "me", now()).unwrap();
     }
     put(h, urls.iter().cloned().map(Record::Url).collect()).await;
     urls.sort_by(|a, b| a.id.cmp(&b.id));
-    let page = h.store().query_index(of_topic(TopicName::UrlFrozen, Order::Ascending, 10)).await.unwrap();
+    let page = h.store().query_index(of_topic(StateIndex::UrlFrozen, Order::Ascending, 10)).await.unwrap();
     let ids: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
     assert_eq!(ids, urls.into_iter().map(Record::Url).collect::<Vec<_>>());
 }
@@ -168,17 +175,17 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
 pub async fn counting_ends_at_its_limit(h: &dyn Harness) {
     put(h, (0..120).map(|n| Record::Delivery(delivery(n, 1))).collect()).await;
     for (limit, counted, more) in [(200, 120, false), (120, 120, false), (119, 119, true), (1, 1, true)] {
-        assert_eq!(count(h, TopicName::Waiting, None, limit).await, Count { count: counted, more });
+        assert_eq!(count(h, StateIndex::Waiting, None, limit).await, Count { count: counted, more });
     }
     let from = |secs| Some(at(secs).sort_key());
-    assert_eq!(count(h, TopicName::Waiting, from(100), 50).await, Count { count: 20, more: false });
-    assert_eq!(count(h, TopicName::Waiting, from(100), 19).await, Count { count: 19, more: true });
-    assert_eq!(count(h, TopicName::Waiting, from(120), 50).await, Count::default());
-    assert_eq!(count(h, TopicName::Dead, None, 50).await, Count::default());
+    assert_eq!(count(h, StateIndex::Waiting, from(100), 50).await, Count { count: 20, more: false });
+    assert_eq!(count(h, StateIndex::Waiting, from(100), 19).await, Count { count: 19, more: true });
+    assert_eq!(count(h, StateIndex::Waiting, from(120), 50).await, Count::default());
+    assert_eq!(count(h, StateIndex::Dead, None, 50).await, Count::default());
     let (index, partition) = (ListIndex::ByTenant, DeliveryRecord::tenant_list(&tenant()));
     let all = h.store().count_index(IndexCount { index, partition, from: None, limit: 500 }).await.unwrap();
     assert_eq!(all, Count { count: 120, more: false });
-    let (index, partition) = (ListIndex::ByTopic, TopicName::Waiting.partition(&"other".into()));
+    let (index, partition) = (ListIndex::ByState, StateIndex::Waiting.partition(&"other".into()));
     let none = h.store().count_index(IndexCount { index, partition, from: None, limit: 500 }).await.unwrap();
     assert_eq!(none, Count::default());
 }

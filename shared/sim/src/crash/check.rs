@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::records::{Attempt, DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
+use holdfast_core::records::{Attempt, DeliveryRecord, ParkedPointer, Record, UrlRecord};
+use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::{PROBE_INTERVAL, UrlState};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
@@ -10,7 +11,7 @@ use holdfast_core::time::Timestamp;
 use super::World;
 
 /// The most attempts of one epoch that count.
-const MOST_COUNTED: usize = 12;
+const MAX_COUNTED: usize = 12;
 
 impl World {
     /// # Panics
@@ -59,8 +60,8 @@ impl World {
             attempts.sort_by_key(|a| (a.n, a.at));
             let numbers: BTreeSet<u32> = attempts.iter().map(|a| a.n).collect();
             assert!(
-                numbers.len() <= MOST_COUNTED,
-                "{delivery} has more than {MOST_COUNTED} attempts in epoch {epoch}"
+                numbers.len() <= MAX_COUNTED,
+                "{delivery} has more than {MAX_COUNTED} attempts in epoch {epoch}"
             );
             for n in numbers.iter().filter(|n| **n > 0) {
                 let first_at = |n: u32| attempts.iter().find(|a| a.n == n).map(|a| a.at);

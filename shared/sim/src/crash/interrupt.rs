@@ -12,8 +12,9 @@ use holdfast_core::ports::{
     AttemptRequest, AttemptResult, BodyKey, Count, IndexCount, IndexQuery, Outgoing, Page, Query, Queue,
     QueueName, SendError, Sender, Store, StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, Now, Record, UrlRecord};
+use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
 /// Not ready the first time: a place where a use-case can be dropped.

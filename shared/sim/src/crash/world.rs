@@ -5,14 +5,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_core::engine::{
+    AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch, Verdict,
+};
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Sender, Store};
 use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{
-    AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch, Verdict,
-};
 use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
@@ -24,7 +24,7 @@ const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 const VISIBILITY: Duration = Duration::from_secs(180);
 const BATCH: usize = 10;
 /// A world that is not quiet by then never will be.
-const MOST_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 20_000;
 
 /// When the host dies: after so many polls, counted over everything that it does.
 #[derive(Clone, Copy, Debug)]
@@ -267,7 +267,7 @@ impl World {
     /// # Panics
     /// If there is no end to it.
     pub fn run_side_by_side(&mut self, until: Timestamp, person: impl Fn(&World, u64)) {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             let dice = self.random.next_u64();
             // Once per moment: a person who acts on every batch would make work for ever.
             self.work_side_by_side(|world| person(world, dice));
@@ -281,7 +281,7 @@ impl World {
                 _ => return,
             }
         }
-        panic!("the world is not quiet after {MOST_STEPS} steps");
+        panic!("the world is not quiet after {MAX_STEPS} steps");
     }
 
     /// Whether hosts that run side by side die now and then.
@@ -308,7 +308,7 @@ impl World {
     /// # Panics
     /// If there is no end to it.
     pub fn run_until(&mut self, until: Timestamp) {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             while self.work() {}
             self.sweep();
             self.duplicate_now_and_then();
@@ -325,7 +325,7 @@ impl World {
                 }
             }
         }
-        panic!("the world is not quiet after {MOST_STEPS} steps");
+        panic!("the world is not quiet after {MAX_STEPS} steps");
     }
 
     pub fn run_for(&mut self, time: Duration) {

@@ -40,7 +40,7 @@ async fn what_was_delivered_is_not_reported() {
     bodies.sort();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[0].ends_with(r#""data":{"total":12.50,"total":1e400}}"#), "{bodies:?}");
-    assert_eq!(world.handler.engine.take_tally().attempts_succeeded, 0, "the tally was published");
+    assert_eq!(world.handler.engine.take_counters().attempts_succeeded, 0, "the tally was published");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use holdfast_aws::config::Trigger;
 use holdfast_core::ids::JobId;
 use holdfast_core::ports::{QueueName, Store};
-use holdfast_core::records::{Job, JobRecord, Record, Resettle, VERSION};
+use holdfast_core::records::{Job, JobRecord, Reassign, Record, VERSION};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
 
@@ -17,10 +17,9 @@ async fn with_overdue_jobs(count: usize) -> World {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_be_bytes());
         Record::Job(JobRecord {
-            v: VERSION,
             tenant: "default".into(),
             id: JobId::new(id),
-            job: Job::Resettle(Resettle {
+            job: Job::Reassign(Reassign {
                 subscription_id: holdfast_core::ids::SubscriptionId(SUBSCRIPTION.to_owned()),
                 after: None,
                 pass: 0,

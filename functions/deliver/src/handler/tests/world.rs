@@ -5,12 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_aws::batch::{Item, Leftovers};
 use holdfast_aws::config::Trigger;
+use holdfast_core::engine::{Engine, NewSubscription, Ports, Settings};
 use holdfast_core::ports::{
     Answer, AttemptRequest, AttemptResult, Delay, QueueError, QueueName, Receipt, Sender,
 };
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
-use holdfast_core::usecases::{Engine, NewSubscription, Ports, Settings};
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;

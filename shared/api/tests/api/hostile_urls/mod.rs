@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::StatusCode;
+use holdfast_core::engine::DeliveryLog;
 use holdfast_core::rules::guard::{Cidr, Guard, Ports};
-use holdfast_core::usecases::DeliveryLog;
 use holdfast_egress::{EgressConfig, HttpSender, Lookup};
 use serde_json::json;
 

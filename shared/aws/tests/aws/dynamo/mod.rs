@@ -18,7 +18,7 @@ use holdfast_aws::DynamoStore;
 use holdfast_sim::SeededEntropy;
 use tokio::runtime::{Builder, Runtime};
 
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const KEYS: [(&str, &str); 5] = [
     ("sweep_shard", "look_at"),
     ("list_tenant", "listed"),
@@ -65,7 +65,7 @@ impl Table {
         let request = request.set_attribute_definitions(Some(attributes()));
         let indexes = INDEXES.iter().zip(KEYS).map(|(name, (hash, range))| index(name, hash, range));
         request.set_global_secondary_indexes(Some(indexes.collect())).send().await.unwrap();
-        tokio::time::timeout(LONGEST_WAIT, table.wait_until_active()).await.unwrap();
+        tokio::time::timeout(MAX_WAIT, table.wait_until_active()).await.unwrap();
         table
     }
 

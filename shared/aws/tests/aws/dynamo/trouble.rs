@@ -8,11 +8,10 @@ use bytes::Bytes;
 use holdfast_aws::{DynamoStore, RequestCounter};
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
 use holdfast_core::ports::{BodyKey, Entropy, Expect, IndexQuery, Order, Store, Write, WriteError};
-use holdfast_core::records::{
-    DeliveryRecord, Key, ListIndex, NewDelivery, Now, Record, TenantVersion, UrlRecord,
-};
-use holdfast_core::rules::health::{Manual, Outcome, UrlState};
+use holdfast_core::records::{DeliveryRecord, Key, ListIndex, NewDelivery, Record, TenantVersion, UrlRecord};
+use holdfast_core::rules::health::{OperatorAction, Outcome, UrlState};
 use holdfast_core::rules::schedule::Schedule;
+use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::SeededEntropy;
 
@@ -178,7 +177,7 @@ async fn counting_is_one_request_and_keeps_nobody_from_writing() {
     let (record, version) = find(&store, &Record::Url(url()).key()).await.unwrap();
     assert_eq!(version, 1);
     let Record::Url(mut frozen) = record else { panic!("not a URL") };
-    frozen.steer(Manual::Freeze, "why", "me", NOW).unwrap();
+    frozen.apply_action(OperatorAction::Freeze, "why", "me", NOW).unwrap();
     count(&table.store(), outcomes(1, true, 0)).await;
     counter.take();
     put(&store, Record::Url(frozen), Expect::Version(version)).await.unwrap();
@@ -188,7 +187,7 @@ async fn counting_is_one_request_and_keeps_nobody_from_writing() {
     else {
         panic!("not a URL")
     };
-    let history = enabled.steer(Manual::Enable, "why", "me", NOW).unwrap().unwrap();
+    let history = enabled.apply_action(OperatorAction::Enable, "why", "me", NOW).unwrap().unwrap();
     let writes = vec![
         Write::put(Record::Url(enabled.clone()), Expect::Version(version)),
         Write::put(Record::History(history), Expect::Absent),

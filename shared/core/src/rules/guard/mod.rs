@@ -5,13 +5,13 @@
 //! shortened, with a percent sign or in other scripts) means is what the URL standard makes of it.
 
 mod cidr;
+mod egress_policy;
 mod ports;
 mod proxy;
 mod ranges;
 mod refusal;
 #[cfg(test)]
 mod tests;
-mod way_out;
 
 // From `core`, which has addresses and no sockets.
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,11 +19,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
 pub use cidr::{BadCidr, Cidr};
+pub use egress_policy::EgressPolicy;
 pub use ports::{BadPort, Ports};
 pub use proxy::{BadProxy, ProxyUrl};
 pub use ranges::Rule;
 pub use refusal::Refusal;
-pub use way_out::WayOut;
 
 use crate::rules::address;
 

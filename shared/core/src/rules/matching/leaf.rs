@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::Selector;
 use super::scalar::Scalar;
 use crate::ids::SubscriptionId;
-use crate::records::Subscription;
 use crate::rules::filter::{Connector, Filter, Op};
-use crate::rules::look::Look;
+use crate::rules::json_path::LazyJson;
 
 #[derive(Clone, Default)]
 pub(super) struct Leaf {
@@ -19,7 +19,7 @@ pub(super) struct Leaf {
 
 /// In the order of their ids.
 #[derive(Clone, Default)]
-struct Members(Vec<Arc<Subscription>>);
+struct Members(Vec<Arc<Selector>>);
 
 /// Where a subscription stands in a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Leaf {
         self.asked.0.is_empty() && self.by_value.is_empty()
     }
 
-    pub(super) fn insert(&mut self, subscription: &Arc<Subscription>) -> Place {
+    pub(super) fn insert(&mut self, subscription: &Arc<Selector>) -> Place {
         let place = self.place_for(&subscription.filters, subscription.filter_connector);
         match &place {
             Place::Asked => self.asked.insert(subscription),
@@ -89,10 +89,10 @@ impl Leaf {
         }
     }
 
-    pub(super) fn collect<'a>(&'a self, look: &Look<'_>, found: &mut Vec<&'a Arc<Subscription>>) {
+    pub(super) fn collect<'a>(&'a self, json: &LazyJson<'_>, found: &mut Vec<&'a Arc<Selector>>) {
         found.extend(&self.asked.0);
         for (field, values) in &self.by_value {
-            let value = look.find(field).and_then(Scalar::of);
+            let value = json.find(field).and_then(Scalar::of);
             if let Some(members) = value.and_then(|value| values.get(&value)) {
                 found.extend(&members.0);
             }
@@ -109,7 +109,7 @@ fn demand_of(filter: &Filter) -> Option<(String, Scalar)> {
 }
 
 impl Members {
-    fn insert(&mut self, subscription: &Arc<Subscription>) {
+    fn insert(&mut self, subscription: &Arc<Selector>) {
         match self.0.binary_search_by(|s| s.id.cmp(&subscription.id)) {
             Ok(at) => self.0[at] = Arc::clone(subscription),
             Err(at) => self.0.insert(at, Arc::clone(subscription)),

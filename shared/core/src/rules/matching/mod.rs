@@ -1,7 +1,7 @@
 //! Which subscriptions want an event, found without asking each of them.
 //!
 //! Event types are followed through a tree of segments. At its leaves, subscriptions whose filters demand that a field equals a
-//! value are kept under that value, so that ten thousand that differ in one customer's number cost one look-up. What is found
+//! value are kept under that value, so that ten thousand that differ in one customer's number cost one json-up. What is found
 //! this way is asked in full: the index may offer too many, never too few.
 
 mod leaf;
@@ -16,10 +16,21 @@ use std::sync::Arc;
 use leaf::Place;
 use types::TypeTree;
 
-use super::filter;
-use super::look::Look;
-use crate::ids::SubscriptionId;
-use crate::records::Subscription;
+use super::filter::{self, Connector, Filter};
+use super::json_path::LazyJson;
+use crate::ids::{SubscriptionId, UrlId};
+
+/// Which events a subscription selects, and where they go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selector {
+    pub id: SubscriptionId,
+    pub url_id: UrlId,
+    pub event_types: Vec<String>,
+    pub filters: Vec<Filter>,
+    pub filter_connector: Connector,
+    /// An inactive subscription selects nothing.
+    pub active: bool,
+}
 
 /// A tenant's active subscriptions. Cloned only when it changes while somebody uses it.
 #[derive(Clone, Default)]
@@ -41,7 +52,7 @@ impl SubscriptionIndex {
     }
 
     /// Takes the place of the one with the same id. One that is not active only leaves.
-    pub fn insert(&mut self, subscription: &Arc<Subscription>) {
+    pub fn insert(&mut self, subscription: &Arc<Selector>) {
         self.remove(&subscription.id);
         if !subscription.active {
             return;
@@ -63,17 +74,17 @@ impl SubscriptionIndex {
 
     /// Those that want this event, in the order of their ids. The body is only looked into if somebody filters.
     #[must_use]
-    pub fn matching(&self, event_type: &str, body: &[u8]) -> Vec<Arc<Subscription>> {
-        let look = Look::at(body);
-        let mut wanted = self.candidates(event_type, &look);
-        wanted.retain(|s| filter::passes(&s.filters, s.filter_connector, &look));
+    pub fn matching(&self, event_type: &str, body: &[u8]) -> Vec<Arc<Selector>> {
+        let json = LazyJson::new(body);
+        let mut wanted = self.candidates(event_type, &json);
+        wanted.retain(|s| filter::passes(&s.filters, s.filter_connector, &json));
         wanted.into_iter().map(Arc::clone).collect()
     }
 
     /// All that want the event, and as few others as can be told without asking.
-    fn candidates(&self, event_type: &str, look: &Look<'_>) -> Vec<&Arc<Subscription>> {
+    fn candidates(&self, event_type: &str, json: &LazyJson<'_>) -> Vec<&Arc<Selector>> {
         let mut found = Vec::new();
-        self.types.visit(event_type, &mut |leaf| leaf.collect(look, &mut found));
+        self.types.visit(event_type, &mut |leaf| leaf.collect(json, &mut found));
         // Each leaf answers in order, so this merges a few runs.
         found.sort_by(|a, b| a.id.cmp(&b.id));
         found.dedup_by(|a, b| a.id == b.id);

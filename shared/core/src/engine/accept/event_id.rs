@@ -1,0 +1,141 @@
+//! Which of the posted ids are new, and which are repeats.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::body::{encode_body, fingerprint_of};
+use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
+use crate::engine::repository::typed;
+use crate::engine::{Engine, Loaded, Unavailable};
+use crate::ids::{EventKey, Tenant, new_event_id};
+use crate::ports::{Expect, Versioned};
+use crate::records::{EventRecord, IdPhase};
+use crate::rules::matching::SubscriptionIndex;
+use crate::time::Timestamp;
+
+/// How long a given id is remembered.
+const ID_REMEMBERED: Duration = Duration::from_secs(24 * 3600);
+
+/// What is known of a given id.
+enum KnownId {
+    /// Never used, or used so long ago that it is a new event. `Expect` is what its record must still be when it is written.
+    Unused(Expect),
+    /// Accepted before.
+    Done(EventRecord),
+    /// Another request is accepting it.
+    Busy(EventRecord),
+    /// The request that was accepting it died. It is finished with the acceptance time that it had.
+    Unfinished(EventRecord, Expect),
+}
+
+/// Where the acceptance of an event begins.
+struct Start {
+    id: String,
+    accepted_at: Timestamp,
+    /// `None`: the id is generated, so there is no record to protect.
+    expect: Option<Expect>,
+    again: bool,
+}
+
+impl Engine {
+    pub(super) fn resolve_ids(
+        &self,
+        tenant: &Tenant,
+        events: &[NewEvent],
+        known: Vec<Option<Versioned>>,
+        subscriptions: &SubscriptionIndex,
+    ) -> Result<Vec<Resolved>, AcceptError> {
+        let mut known = known.into_iter();
+        let mut in_this_post: HashMap<&str, (String, u64)> = HashMap::new();
+        let mut resolved = Vec::with_capacity(events.len());
+        for (index, event) in events.iter().enumerate() {
+            let Some(id) = &event.id else {
+                resolved.push(self.generated_id(tenant, event, subscriptions));
+                continue;
+            };
+            let found = known.next().flatten();
+            let print = fingerprint_of(event);
+            if let Some((first, deliveries)) = in_this_post.get(id.as_str()) {
+                if *first != print {
+                    return Err(AcceptError::IdTaken { index, id: id.clone() });
+                }
+                resolved.push(duplicate(id, *deliveries));
+                continue;
+            }
+            let (expect, accepted_at, again) = match self.known_id(found)? {
+                KnownId::Done(record) | KnownId::Busy(record) | KnownId::Unfinished(record, _)
+                    if record.fingerprint != print =>
+                {
+                    return Err(AcceptError::IdTaken { index, id: id.clone() });
+                }
+                KnownId::Busy(_) => return Err(AcceptError::Busy { index, id: id.clone() }),
+                KnownId::Done(record) => {
+                    in_this_post.insert(id, (print, record.deliveries));
+                    resolved.push(duplicate(id, record.deliveries));
+                    continue;
+                }
+                KnownId::Unused(expect) => (expect, self.ports.clock.now(), false),
+                KnownId::Unfinished(record, expect) => (expect, record.accepted_at, true),
+            };
+            let start = Start { id: id.clone(), accepted_at, expect: Some(expect), again };
+            let incoming = self.incoming(tenant, event, start, subscriptions);
+            in_this_post.insert(id, (print, incoming.record.deliveries));
+            resolved.push(Resolved::New(Box::new(incoming)));
+        }
+        Ok(resolved)
+    }
+
+    fn generated_id(&self, tenant: &Tenant, event: &NewEvent, subscriptions: &SubscriptionIndex) -> Resolved {
+        let accepted_at = self.ports.clock.now();
+        let id = new_event_id(accepted_at, self.random());
+        let start = Start { id, accepted_at, expect: None, again: false };
+        Resolved::New(Box::new(self.incoming(tenant, event, start, subscriptions)))
+    }
+
+    fn known_id(&self, found: Option<Versioned>) -> Result<KnownId, Unavailable> {
+        let Some(Loaded { record, version }) = typed::<EventRecord>(found)? else {
+            return Ok(KnownId::Unused(Expect::Absent));
+        };
+        let now = self.ports.clock.both();
+        let being_accepted =
+            matches!(record.phase, IdPhase::Pending { lease_until_real } if lease_until_real > now.real);
+        if !being_accepted && now.schedule.since(record.accepted_at) >= ID_REMEMBERED {
+            return Ok(KnownId::Unused(Expect::Version(version)));
+        }
+        Ok(match record.phase {
+            IdPhase::Done => KnownId::Done(record),
+            IdPhase::Pending { .. } if being_accepted => KnownId::Busy(record),
+            IdPhase::Pending { .. } => KnownId::Unfinished(record, Expect::Version(version)),
+        })
+    }
+
+    fn incoming(
+        &self,
+        tenant: &Tenant,
+        event: &NewEvent,
+        start: Start,
+        subscriptions: &SubscriptionIndex,
+    ) -> Incoming {
+        let Start { id, accepted_at, expect, again } = start;
+        let body = encode_body(event, &id, accepted_at);
+        let recipients = subscriptions.matching(&event.event_type, &body);
+        let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
+        let record = EventRecord {
+            tenant: tenant.clone(),
+            event_key: EventKey::of(&id, accepted_at),
+            event_type: event.event_type.clone(),
+            subject: event.subject.clone(),
+            accepted_at,
+            deliveries: recipients.len() as u64,
+            fingerprint: if expect.is_some() { fingerprint_of(event) } else { String::new() },
+            phase: if expect.is_some() { IdPhase::Pending { lease_until_real } } else { IdPhase::Done },
+            remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
+            id,
+        };
+        Incoming { record, body, recipients, expect, again }
+    }
+}
+
+fn duplicate(id: &str, deliveries: u64) -> Resolved {
+    Resolved::Duplicate(Accepted { id: id.to_owned(), deliveries, duplicate: true })
+}

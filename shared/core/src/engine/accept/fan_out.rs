@@ -1,0 +1,101 @@
+//! One event to many subscriptions, in steps that can be repeated.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::engine::{Engine, Unavailable};
+use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
+use crate::ports::{BodyKey, Delay, Outgoing};
+use crate::records::{FanOut, FirstAttempt, Job, JobRecord, Message};
+use crate::rules::matching::Selector;
+use crate::time::Timestamp;
+
+/// How many deliveries one step queues.
+const STEP_SIZE: usize = 100;
+
+/// Where the recipients at the time of acceptance are stored, beside the body: a subscription that is deleted before its turn still
+/// gets its delivery, which is then dead and visible.
+pub(super) fn recipients_key(body: &BodyKey) -> BodyKey {
+    BodyKey::new(&body.tenant, &EventKey(format!("{}-recipients", body.event_key)))
+}
+
+/// A line for each, in the order of their ids.
+pub(super) fn encode_recipients(recipients: &[Arc<Selector>]) -> Bytes {
+    let lines: String = recipients.iter().map(|s| format!("{} {}\n", s.id, s.url_id)).collect();
+    lines.into()
+}
+
+fn decode_recipients(list: &Bytes) -> Vec<(SubscriptionId, UrlId)> {
+    let text = String::from_utf8_lossy(list);
+    text.lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(id, url_id)| (id.into(), url_id.into()))
+        .collect()
+}
+
+/// The message that starts one delivery of the event.
+pub(super) fn first_attempt(
+    tenant: &Tenant,
+    event: &FanOut,
+    (subscription_id, url_id): (&SubscriptionId, &UrlId),
+    body: Option<Bytes>,
+    again: bool,
+) -> Outgoing {
+    let message = Message::FirstAttempt(FirstAttempt {
+        key: DeliveryKey {
+            tenant: tenant.clone(),
+            event_key: event.event_key.clone(),
+            subscription_id: subscription_id.clone(),
+        },
+        event_id: event.event_id.clone(),
+        event_type: event.event_type.clone(),
+        accepted_at: event.accepted_at,
+        url_id: url_id.clone(),
+        body,
+        again,
+    });
+    Outgoing { message, delay: Delay::NONE }
+}
+
+impl Engine {
+    pub(in crate::engine) async fn fan_out(
+        &self,
+        job: JobRecord,
+        mut version: u64,
+        mut fan_out: FanOut,
+        until_real: Timestamp,
+    ) -> Result<(), Unavailable> {
+        // Another function began a step and did not finish it: what it sent is sent again, marked as a repeat.
+        let mut again = fan_out.started;
+        if !fan_out.started {
+            fan_out.started = true;
+            if !self.put_job(&job, Job::FanOut(fan_out.clone()), &mut version, Vec::new()).await? {
+                return Ok(());
+            }
+        }
+        let body_key = BodyKey::new(&job.tenant, &fan_out.event_key);
+        let recipients = decode_recipients(&self.load_body(&recipients_key(&body_key)).await?);
+        let done =
+            fan_out.after.as_ref().map_or(0, |after| recipients.partition_point(|(id, _)| id <= after));
+        for step in recipients[done..].chunks(STEP_SIZE) {
+            if self.check_time(until_real).is_err() {
+                self.send_job_ticket(&job, Duration::ZERO).await;
+                return Ok(());
+            }
+            let messages = step
+                .iter()
+                .map(|(id, url_id)| first_attempt(&job.tenant, &fan_out, (id, url_id), None, again))
+                .collect();
+            self.send_first_attempts(messages).await?;
+            fan_out.after = step.last().map(|(id, _)| id.clone());
+            if !self.put_job(&job, Job::FanOut(fan_out.clone()), &mut version, Vec::new()).await? {
+                // Another function goes on with it.
+                return Ok(());
+            }
+            again = false;
+        }
+        self.end_job(&job, version, Vec::new()).await
+    }
+}

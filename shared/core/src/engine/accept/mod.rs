@@ -1,0 +1,232 @@
+//! Takes events from producers. Returns only when every delivery is safe.
+
+mod body;
+mod event_id;
+mod fan_out;
+mod subscription_cache;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::future::join;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub(super) use body::encode_body;
+pub(super) use subscription_cache::SubscriptionCache;
+
+use super::repository::typed;
+use super::tickets::job_ticket;
+use super::{ConflictRetries, DeliveryLog, Engine, Unavailable};
+use crate::ids::{JobId, Tenant};
+use crate::ports::{BodyKey, Expect, Outgoing, Versioned, Write};
+use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, TenantVersion};
+use crate::rules::matching::{Selector, SubscriptionIndex};
+use fan_out::{encode_recipients, first_attempt, recipients_key};
+
+/// Above either of these the body is stored once and one fan-out job makes the deliveries.
+const MAX_INLINE_DELIVERIES: usize = 100;
+const MAX_INLINE_BYTES: usize = 150_000;
+
+/// An event as it was posted, validated by the API.
+#[derive(Clone)]
+pub struct NewEvent {
+    pub id: Option<String>,
+    pub event_type: String,
+    pub subject: Option<String>,
+    /// Arrives byte for byte as posted.
+    pub data: Box<RawValue>,
+}
+
+impl NewEvent {
+    /// An event without an id or a subject.
+    ///
+    /// # Panics
+    /// If `data` is not JSON.
+    #[must_use]
+    pub fn new(event_type: &str, data: &str) -> NewEvent {
+        NewEvent {
+            id: None,
+            event_type: event_type.to_owned(),
+            subject: None,
+            data: RawValue::from_string(data.to_owned()).expect("the data of an event is JSON"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Accepted {
+    pub id: String,
+    pub deliveries: u64,
+    pub duplicate: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    #[error("the id {id:?} was used for another event within the last 24 hours")]
+    IdTaken { index: usize, id: String },
+    #[error("an event with the id {id:?} is being accepted right now")]
+    Busy { index: usize, id: String },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// A new event on its way in.
+struct Incoming {
+    record: EventRecord,
+    body: Bytes,
+    recipients: Vec<Arc<Selector>>,
+    /// What the event's record must be before it is written. `None`: the producer gave no id, so there is none to protect.
+    expect: Option<Expect>,
+    /// Its deliveries may have been queued before.
+    again: bool,
+}
+
+impl Incoming {
+    /// As a fan-out that has not begun.
+    fn fan_out(&self) -> FanOut {
+        FanOut {
+            event_id: self.record.id.clone(),
+            event_key: self.record.event_key.clone(),
+            event_type: self.record.event_type.clone(),
+            accepted_at: self.record.accepted_at,
+            after: None,
+            started: self.again,
+        }
+    }
+
+    fn needs_fan_out(&self) -> bool {
+        let count = self.recipients.len();
+        count > MAX_INLINE_DELIVERIES || (count > 0 && self.body.len() > MAX_INLINE_BYTES)
+    }
+
+    /// One message for each delivery, with the body in it.
+    fn first_attempts(&self) -> impl Iterator<Item = Outgoing> {
+        let fan_out = self.fan_out();
+        self.recipients.iter().map(move |selector| {
+            let body = Some(self.body.clone());
+            let recipient = (&selector.id, &selector.url_id);
+            first_attempt(&self.record.tenant, &fan_out, recipient, body, self.again)
+        })
+    }
+}
+
+/// What a posted event turns out to be, once its id was looked up.
+enum Resolved {
+    New(Box<Incoming>),
+    Duplicate(Accepted),
+}
+
+impl Resolved {
+    fn incoming(&self) -> Option<&Incoming> {
+        match self {
+            Resolved::New(incoming) => Some(incoming),
+            Resolved::Duplicate(_) => None,
+        }
+    }
+
+    fn answer(&self) -> Accepted {
+        match self {
+            Resolved::New(incoming) => Accepted {
+                id: incoming.record.id.clone(),
+                deliveries: incoming.record.deliveries,
+                duplicate: false,
+            },
+            Resolved::Duplicate(accepted) => accepted.clone(),
+        }
+    }
+}
+
+impl Engine {
+    /// All or none: an error means that none of these events was accepted, though some may still be delivered.
+    pub async fn accept(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Vec<Accepted>, AcceptError> {
+        let mut retries = ConflictRetries::new();
+        loop {
+            let (subscriptions, known) = self.read_before_accepting(tenant, &events).await?;
+            let resolved = self.resolve_ids(tenant, &events, known, &subscriptions)?;
+            if self.lease_ids(&resolved).await? {
+                self.queue_deliveries(&resolved).await?;
+                self.count_events(tenant, incoming(&resolved).count() as u64);
+                return Ok(resolved.iter().map(Resolved::answer).collect());
+            }
+            retries.again("an id of these events")?;
+        }
+    }
+
+    /// The subscriptions as of now, and what is known of the given ids in their order, by one read.
+    async fn read_before_accepting(
+        &self,
+        tenant: &Tenant,
+        events: &[NewEvent],
+    ) -> Result<(Arc<SubscriptionIndex>, Vec<Option<Versioned>>), Unavailable> {
+        let ids = events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id));
+        let keys: Vec<_> = std::iter::once(TenantVersion::key(tenant)).chain(ids).collect();
+        let mut found = self.repository.get_all(&keys).await?.into_iter();
+        let version = typed::<TenantVersion>(found.next().flatten())?.map_or(0, |v| v.record.version);
+        let subscriptions = self.subscriptions_at(tenant, version).await?;
+        Ok((subscriptions, found.collect()))
+    }
+
+    /// Phase one of a given id: pending, before its deliveries are queued. `false`: another request took one of the ids.
+    async fn lease_ids(&self, resolved: &[Resolved]) -> Result<bool, Unavailable> {
+        let leases: Vec<Write> =
+            incoming(resolved).filter_map(|new| Some(Write::put(new.record.clone(), new.expect?))).collect();
+        if leases.is_empty() {
+            return Ok(true);
+        }
+        self.repository.try_write(leases).await
+    }
+
+    async fn queue_deliveries(&self, resolved: &[Resolved]) -> Result<(), Unavailable> {
+        let mut messages = Vec::new();
+        let mut unleased = Vec::new();
+        let mut leased = Vec::new();
+        for new in incoming(resolved) {
+            let done = Record::Event(EventRecord { phase: IdPhase::Done, ..new.record.clone() });
+            // The key of a generated id can be computed, so the cheapest log does without a record of the event.
+            match (new.expect.is_some(), self.settings.delivery_log) {
+                (true, _) => leased.push(done),
+                (false, DeliveryLog::All) => unleased.push(done),
+                (false, DeliveryLog::Trouble) => {}
+            }
+            if new.needs_fan_out() {
+                messages.push(self.start_fan_out(new).await?);
+            } else {
+                messages.extend(new.first_attempts());
+            }
+        }
+        // At the same time, because an embedded store then needs only one flush for both.
+        let (sent, stored) = join(self.send_first_attempts(messages), self.store_events(unleased)).await;
+        sent?;
+        stored?;
+        // Phase two of a given id: done, only now that its deliveries are queued.
+        self.store_events(leased).await
+    }
+
+    async fn store_events(&self, records: Vec<Record>) -> Result<(), Unavailable> {
+        if records.is_empty() {
+            return Ok(());
+        }
+        match self.ports.store.put_each(records).await?.len() {
+            0 => Ok(()),
+            unstored => Err(Unavailable::EventsNotStored(unstored)),
+        }
+    }
+
+    async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing, Unavailable> {
+        let EventRecord { tenant, event_key, .. } = &new.record;
+        let body_key = BodyKey::new(tenant, event_key);
+        let recipients = (recipients_key(&body_key), encode_recipients(&new.recipients));
+        let bodies = vec![(body_key, new.body.clone()), recipients];
+        self.ports.store.put_bodies(bodies, self.body_remove_at()).await?;
+        let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
+        let job = self.new_job(tenant, id.clone(), Job::FanOut(new.fan_out()));
+        // If the job exists, it was started before and goes on from where it is.
+        self.repository.try_write(vec![Write::put(job, Expect::Absent)]).await?;
+        Ok(job_ticket(tenant, &id, std::time::Duration::ZERO))
+    }
+}
+
+fn incoming(resolved: &[Resolved]) -> impl Iterator<Item = &Incoming> {
+    resolved.iter().filter_map(Resolved::incoming)
+}

@@ -1,0 +1,205 @@
+//! One HTTP POST of a delivery.
+
+use bytes::Bytes;
+
+use super::super::{Engine, Loaded};
+use crate::ids::{DeliveryKey, UrlId};
+use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
+use crate::records::{Attempt, DeliveryRecord, NewDelivery, Subscription};
+use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
+use crate::rules::health::Outcome;
+use crate::rules::signing;
+use crate::time::Timestamp;
+
+const USER_AGENT: &str = concat!("Holdfast/", env!("CARGO_PKG_VERSION"));
+
+/// A delivery that may be attempted now.
+pub(in crate::engine) struct Ready {
+    pub(in crate::engine) new: NewDelivery,
+    pub(in crate::engine) body: Bytes,
+    pub(in crate::engine) subscription: Subscription,
+    /// The generation of the URL's health that allowed this.
+    pub(in crate::engine) generation: u64,
+    /// The claimed record; `None` for a first attempt that has no record.
+    pub(in crate::engine) claimed: Option<Loaded<DeliveryRecord>>,
+    /// Whether the body still has to be stored if the delivery is to be retried.
+    pub(in crate::engine) body_is_inline: bool,
+}
+
+impl Ready {
+    /// For a claimed record, whose body is stored.
+    pub(in crate::engine) fn retry(
+        claimed: Loaded<DeliveryRecord>,
+        body: Bytes,
+        subscription: Subscription,
+        generation: u64,
+    ) -> Ready {
+        let record = &claimed.record;
+        let new = NewDelivery {
+            key: record.key.clone(),
+            event_id: record.event_id.clone(),
+            event_type: record.event_type.clone(),
+            accepted_at: record.accepted_at,
+            url_id: record.url_id.clone(),
+            url: record.url.clone(),
+        };
+        Ready { new, body, subscription, generation, claimed: Some(claimed), body_is_inline: false }
+    }
+
+    pub(super) fn key(&self) -> &DeliveryKey {
+        &self.new.key
+    }
+
+    /// Sends it to where its subscription is now, as this generation of the URL's health allows.
+    pub(super) fn retarget(&mut self, subscription: Subscription, generation: u64) {
+        self.new.url_id.clone_from(&subscription.url_id);
+        self.new.url.clone_from(&subscription.url);
+        if let Some(claimed) = &mut self.claimed {
+            claimed.record.retarget(&subscription);
+        }
+        self.subscription = subscription;
+        self.generation = generation;
+    }
+
+    fn number(&self) -> AttemptNumber {
+        let first = AttemptNumber { epoch: 0, n: 0 };
+        self.claimed.as_ref().map_or(first, |claimed| claimed.record.progress.number())
+    }
+}
+
+/// An attempt that was made.
+pub(in crate::engine) struct Attempted {
+    pub(in crate::engine) ready: Ready,
+    pub(in crate::engine) started_at: Timestamp,
+    pub(in crate::engine) ended_at: Timestamp,
+    pub(in crate::engine) result: AttemptResult,
+}
+
+impl Attempted {
+    pub(super) fn succeeded(&self) -> bool {
+        self.result.response.is_success()
+    }
+
+    /// All but a first attempt that succeeds at once.
+    pub(in crate::engine) fn needs_record(&self) -> bool {
+        self.ready.claimed.is_some() || !self.succeeded()
+    }
+
+    pub(in crate::engine) fn url_id(&self) -> &UrlId {
+        &self.ready.subscription.url_id
+    }
+
+    /// What it means for the URL.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome {
+            success: self.succeeded(),
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            generation: self.ready.generation,
+        }
+    }
+
+    /// What it means for the delivery.
+    pub(super) fn end(&self) -> AttemptEnd {
+        // A receiver counts from its response, the schedule from the start of the attempt.
+        let took = self.ended_at.since(self.started_at);
+        AttemptEnd {
+            success: self.succeeded(),
+            started_at: self.started_at,
+            ended_at: self.ended_at,
+            retry_after: self.result.response.retry_after().map(|wait| took + wait),
+        }
+    }
+}
+
+impl Engine {
+    pub(in crate::engine) async fn attempt(&self, ready: Ready) -> Attempted {
+        let attempted = self.send(ready).await;
+        self.counters.count_attempt(attempted.succeeded());
+        self.count_attempt(&attempted);
+        attempted
+    }
+
+    /// Makes the request and counts nothing.
+    pub(in crate::engine) async fn send(&self, ready: Ready) -> Attempted {
+        let started_at = self.ports.clock.now();
+        let result = self.ports.sender.send(self.request_for(&ready)).await;
+        Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
+    }
+
+    fn request_for(&self, ready: &Ready) -> AttemptRequest {
+        let now_real = self.ports.clock.now_real();
+        let id = ready.key().id();
+        let signature = signing::sign(&ready.subscription.secrets, &id, now_real, &ready.body);
+        let mut headers = vec![
+            ("content-type", "application/json".to_owned()),
+            ("user-agent", USER_AGENT.to_owned()),
+            ("webhook-id", id),
+            ("webhook-timestamp", now_real.as_secs().to_string()),
+            ("webhook-signature", signature),
+        ];
+        if let Some(token) = &ready.subscription.auth_token {
+            headers.push(("authorization", format!("Bearer {token}")));
+        }
+        AttemptRequest { url: ready.subscription.url.clone(), body: ready.body.clone(), headers }
+    }
+
+    /// One line per attempt. Never bodies, headers or keys.
+    pub(super) fn log_attempt(&self, attempted: &Attempted, after: &DeliveryRecord) {
+        let AttemptNumber { epoch, n } = attempted.ready.number();
+        let (status, error) = describe(&attempted.result.response);
+        let progress = &after.progress;
+        tracing::info!(
+            tenant = %attempted.ready.key().tenant,
+            url_id = %attempted.url_id(),
+            delivery = attempted.ready.key().id(),
+            epoch,
+            attempt = n,
+            outcome = if attempted.succeeded() { "success" } else { "failure" },
+            status,
+            error,
+            ms = attempted.result.took.as_millis() as u64,
+            state = progress.state.as_str(),
+            due_at_ms = progress.state.is_live().then(|| progress.due_at.as_millis()),
+            "delivery.attempted"
+        );
+    }
+
+    /// What is kept of an attempt.
+    pub(in crate::engine) fn attempt_record(&self, attempted: &Attempted) -> Attempt {
+        let AttemptNumber { epoch, n } = attempted.ready.number();
+        let (status, error) = describe(&attempted.result.response);
+        let excerpt = match &attempted.result.response {
+            AttemptResponse::Status { excerpt, .. } if !excerpt.is_empty() => Some(excerpt.clone()),
+            _ => None,
+        };
+        Attempt {
+            key: attempted.ready.key().clone(),
+            epoch,
+            n,
+            at: attempted.started_at,
+            outcome: if attempted.succeeded() { AttemptOutcome::Success } else { AttemptOutcome::Failure },
+            status,
+            error,
+            ms: attempted.result.took.as_millis() as u64,
+            excerpt,
+            remove_at: self.attempt_remove_at(attempted.ended_at),
+        }
+    }
+
+    /// An attempt is kept as long as its delivery can be, counted from the attempt.
+    pub(super) fn attempt_remove_at(&self, at: Timestamp) -> Timestamp {
+        at + self.settings.schedule.lifetime + self.settings.keep
+    }
+}
+
+/// Status and error of a response, in words for the log and for people.
+fn describe(response: &AttemptResponse) -> (Option<u16>, Option<String>) {
+    match response {
+        AttemptResponse::Status { status, .. } if response.is_success() => (Some(*status), None),
+        AttemptResponse::Status { status, .. } => {
+            (Some(*status), Some(format!("status: the receiver answered {status}")))
+        }
+        AttemptResponse::Failed { kind, detail } => (None, Some(format!("{kind}: {detail}"))),
+    }
+}

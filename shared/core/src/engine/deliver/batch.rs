@@ -1,0 +1,125 @@
+//! A batch of messages and what became of each.
+
+use super::super::Unavailable;
+use super::super::tickets::chain;
+use crate::ports::{Delay, Received, Settlement, UnreadableMessage};
+use crate::records::Unreadable;
+use crate::rules::backoff::{Trouble, retry_after};
+
+/// The place of a message in its batch. There is one for each message, so that no message is answered for twice.
+#[derive(Debug)]
+pub(in crate::engine) struct Slot(usize);
+
+/// What handlers answer: each message that they finished or could not handle.
+pub(in crate::engine) type Handled = Vec<(Slot, Result<(), Unavailable>)>;
+
+/// Collects what becomes of each message. A message that no handler answers for is given back, never deleted.
+pub(in crate::engine) struct Batch {
+    places: Vec<Place>,
+}
+
+struct Place {
+    receive_count: u32,
+    result: Result<Settlement, Unavailable>,
+}
+
+impl Batch {
+    /// The batch with nothing handled yet, and its messages with their slots.
+    pub(super) fn new(received: Vec<Received>) -> (Batch, Vec<(Slot, Received)>) {
+        let places = received
+            .iter()
+            .map(|one| Place { receive_count: one.receive_count, result: Err(Unavailable::NotHandled) });
+        let batch = Batch { places: places.collect() };
+        let slots = received.into_iter().enumerate().map(|(index, one)| (Slot(index), one)).collect();
+        (batch, slots)
+    }
+
+    pub(super) fn fill(&mut self, handled: Handled) {
+        for (Slot(index), result) in handled {
+            self.places[index].result = result.map(|()| Settlement::Delete);
+        }
+    }
+
+    /// A message that this release cannot read: a newer one is for another release, anything else is for a person.
+    pub(super) fn cannot_read(&mut self, Slot(index): Slot, message: UnreadableMessage) {
+        let place = &mut self.places[index];
+        place.result = Ok(match message.why {
+            Unreadable::Newer(_) => {
+                let delay = Delay::at_most(retry_after(Trouble::NewerVersion, place.receive_count));
+                tracing::warn!(error = chain(&message), "message.newer");
+                Settlement::Resend { message, delay }
+            }
+            Unreadable::Corrupt(_) => {
+                tracing::error!(error = chain(&message), "message.dead_letter");
+                Settlement::DeadLetter(message)
+            }
+        });
+    }
+
+    /// One settlement for each message, in their order.
+    pub(super) fn settlements(self) -> Vec<Settlement> {
+        self.places.into_iter().map(Place::settlement).collect()
+    }
+}
+
+impl Place {
+    fn settlement(self) -> Settlement {
+        let receive_count = self.receive_count;
+        self.result.unwrap_or_else(|error| {
+            let wait = retry_after(error.trouble(), receive_count);
+            let wait_ms = wait.as_millis() as u64;
+            tracing::warn!(error = chain(&error), receive_count, wait_ms, "message.given_back");
+            Settlement::RetryAfter(wait)
+        })
+    }
+}
+
+/// The same error for every message.
+pub(super) fn all_failed<T>(messages: Vec<(Slot, T)>, error: &Unavailable) -> Handled {
+    messages.into_iter().map(|(slot, _)| (slot, Err(error.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::ids::JobId;
+    use crate::ports::Receipt;
+    use crate::records::Message;
+
+    fn received(count: usize) -> Vec<Received> {
+        let message = Message::Job { tenant: "default".into(), id: JobId::new([1; 16]) };
+        let one = Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 };
+        vec![one; count]
+    }
+
+    #[test]
+    fn a_message_that_no_handler_answered_for_is_given_back() {
+        let (mut batch, mut slots) = Batch::new(received(3));
+        let (last, _) = slots.pop().unwrap();
+        let (_forgotten, _) = slots.pop().unwrap();
+        let (first, _) = slots.pop().unwrap();
+        batch.fill(vec![(first, Ok(())), (last, Err(Unavailable::OutOfTime))]);
+        let second = Duration::from_secs(1);
+        let expected = [Settlement::Delete, Settlement::RetryAfter(second), Settlement::RetryAfter(second)];
+        assert_eq!(batch.settlements(), expected);
+    }
+
+    #[test]
+    fn an_unreadable_message_is_sent_again_or_set_aside() {
+        let (mut batch, slots) = Batch::new(received(2));
+        let unreadable = |why| UnreadableMessage { why, payload: Bytes::from_static(b"x"), group: None };
+        let (newer, corrupt) =
+            (unreadable(Unreadable::Newer(9)), unreadable(Unreadable::Corrupt("no JSON".to_owned())));
+        let messages = [newer.clone(), corrupt.clone()];
+        for ((slot, _), message) in slots.into_iter().zip(messages) {
+            batch.cannot_read(slot, message);
+        }
+        let delay = Delay::new(Duration::from_secs(5)).unwrap();
+        let expected = [Settlement::Resend { message: newer, delay }, Settlement::DeadLetter(corrupt)];
+        assert_eq!(batch.settlements(), expected);
+    }
+}

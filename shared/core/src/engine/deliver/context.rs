@@ -1,0 +1,103 @@
+//! What decides whether deliveries may be attempted: their subscriptions, and the health of their URLs.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::super::repository::typed;
+use super::super::{Engine, Unavailable};
+use crate::ids::{DeliveryKey, UrlId};
+use crate::ports::Versioned;
+use crate::records::{Key, Subscription, UrlRecord, active_subscription};
+use crate::rules::delivery::Reason;
+use crate::rules::health::UrlState;
+use crate::time::Timestamp;
+
+/// An attempt starts at most this long after its health read began, so that a freeze takes effect at once.
+const MAX_AGE: Duration = Duration::from_secs(1);
+
+pub(in crate::engine) fn is_fresh(read_began_real: Timestamp, now_real: Timestamp) -> bool {
+    now_real.since(read_began_real) <= MAX_AGE
+}
+
+/// The subscriptions and URLs of a batch of deliveries, as of one moment.
+pub(in crate::engine) struct DeliveryContext {
+    read_began_real: Timestamp,
+    found: HashMap<Key, Versioned>,
+}
+
+/// Whether a delivery may be attempted now.
+pub(in crate::engine) enum Admission {
+    Attempt {
+        subscription: Subscription,
+        /// Of the URL's health that allowed the attempt.
+        generation: u64,
+    },
+    /// The URL is disabled or frozen.
+    Park { subscription: Subscription },
+    /// The subscription no longer takes deliveries.
+    Dead(Reason),
+}
+
+impl DeliveryContext {
+    pub(super) fn is_fresh(&self, now_real: Timestamp) -> bool {
+        is_fresh(self.read_began_real, now_real)
+    }
+
+    /// An error if a newer release wrote the subscription or the URL.
+    pub(in crate::engine) fn admission(&self, key: &DeliveryKey) -> Result<Admission, Unavailable> {
+        let found = self.subscription(&Subscription::key(&key.tenant, &key.subscription_id))?;
+        let subscription = match active_subscription(found.as_ref()) {
+            Ok(subscription) => subscription.clone(),
+            Err(reason) => return Ok(Admission::Dead(reason)),
+        };
+        let url = self.found.get(&UrlRecord::key(&key.tenant, &subscription.url_id)).cloned();
+        Ok(match typed::<UrlRecord>(url)? {
+            Some(url) if url.record.health.state == UrlState::Enabled => {
+                Admission::Attempt { subscription, generation: url.record.health.generation }
+            }
+            _ => Admission::Park { subscription },
+        })
+    }
+
+    fn subscription(&self, key: &Key) -> Result<Option<Subscription>, Unavailable> {
+        Ok(typed(self.found.get(key).cloned())?.map(|loaded| loaded.record))
+    }
+
+    /// The URLs that were not read, because subscriptions moved there in the meantime.
+    fn moved_to(&self) -> BTreeSet<Key> {
+        let subscriptions = self.found.values().filter_map(|found| match &found.record {
+            crate::records::Record::Subscription(subscription) => Some(subscription),
+            _ => None,
+        });
+        let urls =
+            subscriptions.map(|subscription| UrlRecord::key(&subscription.tenant, &subscription.url_id));
+        urls.filter(|key| !self.found.contains_key(key)).collect()
+    }
+}
+
+impl Engine {
+    /// Reads the context of these deliveries, consistently. `url_id` is where a delivery was headed: almost always still right.
+    pub(in crate::engine) async fn load_context(
+        &self,
+        deliveries: impl Iterator<Item = (&DeliveryKey, &UrlId)>,
+    ) -> Result<DeliveryContext, Unavailable> {
+        let read_began_real = self.ports.clock.now_real();
+        let mut keys = BTreeSet::new();
+        for (key, url_id) in deliveries {
+            keys.insert(Subscription::key(&key.tenant, &key.subscription_id));
+            keys.insert(UrlRecord::key(&key.tenant, url_id));
+        }
+        let mut context = DeliveryContext { read_began_real, found: HashMap::new() };
+        self.read_into(&mut context, keys).await?;
+        let moved = context.moved_to();
+        self.read_into(&mut context, moved).await?;
+        Ok(context)
+    }
+
+    async fn read_into(&self, context: &mut DeliveryContext, keys: BTreeSet<Key>) -> Result<(), Unavailable> {
+        let keys: Vec<Key> = keys.into_iter().collect();
+        let found = self.repository.get_all(&keys).await?;
+        context.found.extend(keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found?))));
+        Ok(())
+    }
+}

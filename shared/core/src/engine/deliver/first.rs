@@ -1,0 +1,211 @@
+//! First attempts, a batch at once. No claim is needed: only this message knows of the delivery.
+
+use futures_util::future::{join, join_all};
+
+use super::super::recover::ParkedUrls;
+use super::super::{Engine, Unavailable};
+use super::attempt::Ready;
+use super::batch::{Handled, Slot, all_failed};
+use super::bodies::Bodies;
+use super::context::{Admission, DeliveryContext};
+use super::retry::RetryTicket;
+use crate::ids::UrlId;
+use crate::ports::BodyKey;
+use crate::records::{DeliveryRecord, DeliveryTicket, FirstAttempt, LoggedDelivery, NewDelivery};
+use crate::rules::delivery::Reason;
+use crate::time::Timestamp;
+
+/// A message that was received this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
+const SUSPICIOUS_RECEIVES: u32 = 3;
+
+/// A first-attempt message, with how often it was received.
+pub(super) struct FirstMessage {
+    pub(super) message: FirstAttempt,
+    pub(super) receive_count: u32,
+}
+
+/// What a message turns out to be, once its record was read.
+enum Classified {
+    New(FirstAttempt),
+    /// There is a record: it is the truth, and the message is only a hint.
+    Known(RetryTicket),
+    /// It was delivered at once.
+    Delivered,
+}
+
+/// A new delivery that may not be attempted now.
+enum HeldBack {
+    Park(NewDelivery),
+    Dead(Reason),
+}
+
+impl Engine {
+    pub(super) async fn deliver_firsts(
+        &self,
+        batch: Vec<(Slot, FirstMessage)>,
+        until_real: Timestamp,
+    ) -> Handled {
+        let classified =
+            join_all(batch.into_iter().map(async |(slot, first)| (slot, self.classify(first).await))).await;
+        let (mut handled, mut new, mut known) = (Handled::new(), Vec::new(), Vec::new());
+        for (slot, classified) in classified {
+            match classified {
+                Ok(Classified::New(message)) => new.push((slot, message)),
+                Ok(Classified::Known(ticket)) => known.push((slot, ticket)),
+                Ok(Classified::Delivered) => handled.push((slot, Ok(()))),
+                Err(error) => handled.push((slot, Err(error))),
+            }
+        }
+        let (new, known) =
+            join(self.deliver_new(new, until_real), self.deliver_tickets(known, until_real)).await;
+        handled.extend(new);
+        handled.extend(known);
+        handled
+    }
+
+    async fn classify(&self, first: FirstMessage) -> Result<Classified, Unavailable> {
+        let FirstMessage { message, receive_count } = first;
+        if receive_count <= 1 && !message.again {
+            return Ok(Classified::New(message));
+        }
+        let (record, logged) = (DeliveryRecord::key(&message.key), LoggedDelivery::key(&message.key));
+        let (record, logged) =
+            self.repository.get_both::<DeliveryRecord, LoggedDelivery>(record, logged).await?;
+        if logged.is_some() {
+            return Ok(Classified::Delivered);
+        }
+        if record.is_none() {
+            if receive_count < SUSPICIOUS_RECEIVES {
+                return Ok(Classified::New(message));
+            }
+            self.create_record(&message).await?;
+        }
+        let ticket = DeliveryTicket { key: message.key, url_id: message.url_id, epoch: 0, n: 0 };
+        Ok(Classified::Known(RetryTicket { ticket, redelivered: true }))
+    }
+
+    async fn create_record(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
+        self.store_inline_body(message).await?;
+        let context = self.load_context(std::iter::once((&message.key, &message.url_id))).await?;
+        let subscription = match context.admission(&message.key)? {
+            Admission::Attempt { subscription, .. } | Admission::Park { subscription } => subscription,
+            Admission::Dead(reason) => return self.record_dead(message, reason).await,
+        };
+        let new = new_delivery(message, &subscription.url_id, &subscription.url);
+        let record = DeliveryRecord::new(new, &self.settings.schedule);
+        self.repository.create_delivery(record, Vec::new()).await?;
+        Ok(())
+    }
+
+    async fn deliver_new(&self, batch: Vec<(Slot, FirstAttempt)>, until_real: Timestamp) -> Handled {
+        if batch.is_empty() {
+            return Handled::new();
+        }
+        // Before health is read: bodies may take a while, and health must be fresh.
+        let stored = batch.iter().filter(|(_, m)| m.body.is_none()).map(|(_, m)| BodyKey::of(&m.key));
+        let bodies = self.load_bodies(stored).await;
+        let context = match self.load_context(batch.iter().map(|(_, m)| (&m.key, &m.url_id))).await {
+            Ok(context) => context,
+            Err(error) => return all_failed(batch, &error),
+        };
+        let (mut handled, mut ready, mut held_back) = (Handled::new(), Vec::new(), Vec::new());
+        for (slot, message) in batch {
+            match self.prepare(&message, &context, &bodies) {
+                Ok(Ok(one)) => ready.push((slot, one)),
+                Ok(Err(why)) => held_back.push((slot, message, why)),
+                Err(error) => handled.push((slot, Err(error))),
+            }
+        }
+        let (held_back, attempted) =
+            join(self.hold_back(held_back), self.attempt_all(ready, &context, until_real)).await;
+        handled.extend(held_back);
+        handled.extend(attempted);
+        handled
+    }
+
+    /// `Ok(Err(_))`: it may not be attempted now.
+    fn prepare(
+        &self,
+        message: &FirstAttempt,
+        context: &DeliveryContext,
+        bodies: &Bodies,
+    ) -> Result<Result<Ready, HeldBack>, Unavailable> {
+        let admission = context.admission(&message.key)?;
+        let is_expired =
+            self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None);
+        let (subscription, generation) = match admission {
+            Admission::Dead(reason) => return Ok(Err(HeldBack::Dead(reason))),
+            // A message may have waited longer than its delivery may live.
+            _ if is_expired => return Ok(Err(HeldBack::Dead(Reason::Expired))),
+            Admission::Park { subscription } => {
+                let new = new_delivery(message, &subscription.url_id, &subscription.url);
+                return Ok(Err(HeldBack::Park(new)));
+            }
+            Admission::Attempt { subscription, generation } => (subscription, generation),
+        };
+        let body = match &message.body {
+            Some(body) => body.clone(),
+            None => bodies.get(&BodyKey::of(&message.key))?,
+        };
+        Ok(Ok(Ready {
+            new: new_delivery(message, &subscription.url_id, &subscription.url),
+            body,
+            subscription,
+            generation,
+            claimed: None,
+            body_is_inline: message.body.is_some(),
+        }))
+    }
+
+    /// Records what may not be attempted, parked or dead.
+    async fn hold_back(&self, held_back: Vec<(Slot, FirstAttempt, HeldBack)>) -> Handled {
+        let mut parked_at = ParkedUrls::new();
+        for (_, message, why) in &held_back {
+            if let HeldBack::Park(new) = why {
+                parked_at.insert((message.key.tenant.clone(), new.url_id.clone()));
+            }
+        }
+        let recorded = join_all(held_back.into_iter().map(async |(slot, message, why)| {
+            let result = match why {
+                HeldBack::Dead(reason) => self.record_dead(&message, reason).await,
+                HeldBack::Park(new) => self.park_new(&message, new).await,
+            };
+            (slot, result)
+        }))
+        .await;
+        self.recheck_after_parking(parked_at).await;
+        recorded
+    }
+
+    async fn park_new(&self, message: &FirstAttempt, new: NewDelivery) -> Result<(), Unavailable> {
+        self.store_inline_body(message).await?;
+        let mut record = DeliveryRecord::new(new, &self.settings.schedule);
+        record.progress.park();
+        // If it got a record in the meantime, that is left as it is.
+        self.repository.create_delivery(record, Vec::new()).await?;
+        Ok(())
+    }
+
+    /// Dead from the start, but visible and kept for replay.
+    async fn record_dead(&self, message: &FirstAttempt, reason: Reason) -> Result<(), Unavailable> {
+        self.store_inline_body(message).await?;
+        let url = self.repository.get_url(&message.key.tenant, &message.url_id).await?;
+        let url = url.map(|url| url.record.url).unwrap_or_default();
+        let mut record =
+            DeliveryRecord::new(new_delivery(message, &message.url_id, &url), &self.settings.schedule);
+        record.progress.die(reason, self.ports.clock.now(), self.settings.keep);
+        self.repository.create_delivery(record, Vec::new()).await?;
+        Ok(())
+    }
+}
+
+fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {
+    NewDelivery {
+        key: message.key.clone(),
+        event_id: message.event_id.clone(),
+        event_type: message.event_type.clone(),
+        accepted_at: message.accepted_at,
+        url_id: url_id.clone(),
+        url: url.to_owned(),
+    }
+}

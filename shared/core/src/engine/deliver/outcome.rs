@@ -1,0 +1,272 @@
+//! Makes the attempts of a batch at the same time, and records what follows: the body, the record, then the ticket.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::{join, join_all, join3};
+
+use super::super::tickets::{announce_ticket, chain, next_ticket, release_ticket};
+use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Unavailable};
+use super::attempt::{Attempted, Ready};
+use super::batch::{Handled, Slot};
+use super::context::{Admission, DeliveryContext};
+use crate::ids::{Tenant, UrlId};
+use crate::ports::{BodyKey, Outgoing, StoreError};
+use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
+use crate::rules::health::{Outcome, UrlState};
+use crate::time::Timestamp;
+
+impl Engine {
+    /// Attempts everything that is ready, at the same time.
+    pub(super) async fn attempt_all(
+        &self,
+        ready: Vec<(Slot, Ready)>,
+        context: &DeliveryContext,
+        until_real: Timestamp,
+    ) -> Handled {
+        let made = join_all(
+            ready
+                .into_iter()
+                .map(async |(slot, one)| (slot, self.attempt_when_fresh(one, context, until_real).await)),
+        )
+        .await;
+        let (mut handled, mut slots, mut attempted) = (Handled::new(), Vec::new(), Vec::new());
+        for (slot, one) in made {
+            match one {
+                Ok(one) => {
+                    slots.push(slot);
+                    attempted.push(one);
+                }
+                Err(error) => handled.push((slot, Err(error))),
+            }
+        }
+        let recorded = self.record_outcomes(&attempted).await;
+        debug_assert_eq!(recorded.len(), slots.len(), "every attempt has a result");
+        handled.extend(slots.into_iter().zip(recorded));
+        handled
+    }
+
+    /// One result per attempt, in their order.
+    pub(in crate::engine) async fn record_outcomes(
+        &self,
+        attempted: &[Attempted],
+    ) -> Vec<Result<(), Unavailable>> {
+        let (mut tickets, (), recorded) = join3(
+            self.count_on_urls(attempted),
+            self.log_successes(attempted),
+            self.record_deliveries(attempted),
+        )
+        .await;
+        let results = recorded.into_iter().map(|one| one.map(|ticket| tickets.extend(ticket))).collect();
+        self.send_tickets(tickets).await;
+        results
+    }
+
+    /// Reads health again if it was read too long ago. Begins nothing that could not end in time.
+    async fn attempt_when_fresh(
+        &self,
+        mut ready: Ready,
+        context: &DeliveryContext,
+        until_real: Timestamp,
+    ) -> Result<Attempted, Unavailable> {
+        // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
+        let mut fresh = context.is_fresh(self.ports.clock.now_real());
+        let mut retries = ConflictRetries::new();
+        loop {
+            if let Err(error) = self.check_time(until_real) {
+                self.give_back(ready).await?;
+                return Err(error);
+            }
+            if fresh {
+                return Ok(self.attempt(ready).await);
+            }
+            let current =
+                self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
+            match current.admission(ready.key())? {
+                Admission::Attempt { generation, subscription } if retries.again("the URL").is_ok() => {
+                    fresh = current.is_fresh(self.ports.clock.now_real());
+                    ready.retarget(subscription, generation);
+                }
+                Admission::Attempt { .. } | Admission::Park { .. } | Admission::Dead(_) => {
+                    self.give_back(ready).await?;
+                    // The message comes again and finds things as they are now.
+                    return Err(Unavailable::Changed);
+                }
+            }
+        }
+    }
+
+    /// No attempt was made, so the claim must not count as one.
+    async fn give_back(&self, ready: Ready) -> Result<(), Unavailable> {
+        if let Some(claimed) = ready.claimed {
+            let mut free = claimed.record.clone();
+            free.progress.release_claim();
+            self.repository.replace_delivery(&claimed, free, Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// One write per URL. A write that fails is dropped: it never sends a message back. Returns the tickets that follow from
+    /// changes of state.
+    async fn count_on_urls(&self, attempted: &[Attempted]) -> Vec<Outgoing> {
+        let mut by_url: HashMap<(&Tenant, &UrlId), Vec<Outcome>> = HashMap::new();
+        for one in attempted {
+            by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one.outcome());
+        }
+        let counted = join_all(by_url.into_iter().map(async |((tenant, url_id), mut outcomes)| {
+            outcomes.sort_by_key(|outcome| outcome.ended_at);
+            let now = self.ports.clock.both();
+            self.ports.store.count_outcomes(tenant, url_id, outcomes, now).await
+        }));
+        counted.await.into_iter().flat_map(|one| self.tickets_after_count(one)).collect()
+    }
+
+    fn tickets_after_count(
+        &self,
+        counted: Result<Option<(UrlRecord, UrlRecord)>, StoreError>,
+    ) -> Vec<Outgoing> {
+        let (before, after) = match counted {
+            Ok(Some(counted)) => counted,
+            Ok(None) => return Vec::new(),
+            Err(error) => {
+                self.counters.health_writes_dropped.fetch_add(1, Ordering::Relaxed);
+                tracing::error!(error = chain(&error), "health.dropped");
+                return Vec::new();
+            }
+        };
+        if before.health.generation == after.health.generation {
+            return Vec::new();
+        }
+        let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
+        tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
+        let mut tickets = vec![announce_ticket(&after.tenant, &after.id)];
+        if let (true, Some(release)) = (before.health.state != UrlState::Enabled, after.releasing) {
+            tickets.push(release_ticket(&after.tenant, &after.id, release.step, Duration::ZERO));
+        }
+        tickets
+    }
+
+    /// Keeps deliveries that succeeded at once, and their bodies for replay, if everything is logged.
+    async fn log_successes(&self, attempted: &[Attempted]) {
+        let at_once = || attempted.iter().filter(|one| !one.needs_record());
+        if self.settings.delivery_log != DeliveryLog::All || at_once().next().is_none() {
+            return;
+        }
+        let records = at_once().map(|one| Record::Logged(self.logged(one))).collect();
+        let (records, bodies) = join(self.ports.store.put_each(records), self.store_bodies(at_once())).await;
+        if bodies.is_err() || records.map_or(true, |unstored| !unstored.is_empty()) {
+            tracing::error!("some deliveries succeeded but could not be logged");
+        }
+    }
+
+    fn logged(&self, one: &Attempted) -> LoggedDelivery {
+        let new = &one.ready.new;
+        LoggedDelivery {
+            key: new.key.clone(),
+            event_id: new.event_id.clone(),
+            event_type: new.event_type.clone(),
+            accepted_at: new.accepted_at,
+            url_id: new.url_id.clone(),
+            url: new.url.clone(),
+            attempt: self.attempt_record(one),
+        }
+    }
+
+    /// The bodies that came with their messages: the others are stored already.
+    async fn store_bodies(&self, of: impl Iterator<Item = &Attempted>) -> Result<(), Unavailable> {
+        let bodies: BTreeMap<BodyKey, Bytes> = of
+            .filter(|one| one.ready.body_is_inline)
+            .map(|one| (BodyKey::of(one.ready.key()), one.ready.body.clone()))
+            .collect();
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        Ok(self.ports.store.put_bodies(bodies.into_iter().collect(), self.body_remove_at()).await?)
+    }
+
+    /// Bodies and attempts are stored for all at once, before the records that need them. Returns the ticket of each delivery, in
+    /// the order of the attempts.
+    async fn record_deliveries(&self, attempted: &[Attempted]) -> Vec<Result<Option<Outgoing>, Unavailable>> {
+        let recorded = || attempted.iter().filter(|one| one.needs_record());
+        let (bodies, ()) =
+            join(self.store_bodies(recorded().filter(|one| !one.succeeded())), self.log_attempts(recorded()))
+                .await;
+        let bodies = &bodies;
+        join_all(attempted.iter().map(async |one| match bodies {
+            // Without its body the delivery could never be retried: the message comes again.
+            Err(error) if one.ready.body_is_inline && !one.succeeded() => Err(error.clone()),
+            _ => self.record_delivery(one).await,
+        }))
+        .await
+    }
+
+    /// An attempt that cannot be logged was made all the same, and what follows from it matters more than its log.
+    async fn log_attempts(&self, of: impl Iterator<Item = &Attempted>) {
+        let attempts: Vec<Record> = of.map(|one| Record::Attempt(self.attempt_record(one))).collect();
+        if attempts.is_empty() {
+            return;
+        }
+        if self.ports.store.put_each(attempts).await.map_or(true, |unstored| !unstored.is_empty()) {
+            tracing::error!("some attempts could not be logged");
+        }
+    }
+
+    /// Records what the attempt means for its delivery. Returns the ticket that is to be sent.
+    async fn record_delivery(&self, one: &Attempted) -> Result<Option<Outgoing>, Unavailable> {
+        if tracing::enabled!(tracing::Level::INFO) {
+            self.log_attempt(one, &self.record_after(one));
+        }
+        match &one.ready.claimed {
+            Some(claimed) => self.update_claimed(one, claimed.clone()).await,
+            None if one.succeeded() => Ok(None),
+            None => {
+                let after = self.record_after(one);
+                let ticket = next_ticket(&after, self.ports.clock.now());
+                // If another function has recorded this delivery, that record has its own ticket.
+                Ok(self.repository.create_delivery(after, Vec::new()).await?.then_some(ticket).flatten())
+            }
+        }
+    }
+
+    /// The delivery as this attempt leaves it.
+    fn record_after(&self, one: &Attempted) -> DeliveryRecord {
+        let mut record = match &one.ready.claimed {
+            Some(claimed) => claimed.record.clone(),
+            None => DeliveryRecord::new(one.ready.new.clone(), &self.settings.schedule),
+        };
+        self.apply(one, &mut record);
+        record
+    }
+
+    fn apply(&self, one: &Attempted, record: &mut DeliveryRecord) {
+        let (schedule, keep) = (&self.settings.schedule, self.settings.keep);
+        record.progress.apply(&one.end(), schedule, self.ports.clock.now(), keep);
+    }
+
+    /// The record may have changed since it was claimed: the sweep looked at it, or the lease lapsed.
+    async fn update_claimed(
+        &self,
+        one: &Attempted,
+        claimed: Loaded<DeliveryRecord>,
+    ) -> Result<Option<Outgoing>, Unavailable> {
+        let number = claimed.record.progress.number();
+        let mut current = claimed;
+        let mut retries = ConflictRetries::new();
+        loop {
+            let mut after = current.record.clone();
+            self.apply(one, &mut after);
+            let ticket = next_ticket(&after, self.ports.clock.now());
+            if self.repository.replace_delivery(&current, after, Vec::new()).await? {
+                return Ok(ticket);
+            }
+            retries.again(one.ready.key().id())?;
+            match self.repository.get_delivery(one.ready.key()).await? {
+                Some(fresh) if fresh.record.progress.accepts_late(number, one.succeeded()) => current = fresh,
+                // The delivery went on without this attempt, or was removed.
+                _ => return Ok(None),
+            }
+        }
+    }
+}

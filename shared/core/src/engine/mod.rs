@@ -1,0 +1,150 @@
+//! What Holdfast does, over the ports. The rooms are named after what happens to a delivery.
+//!
+//! | room | what happens there |
+//! |---|---|
+//! | `accept` | takes events: ids, matching, the first-attempt messages, fan-out |
+//! | `deliver` | handles a batch of messages: first attempts, retries, and what follows from their outcomes |
+//! | `recover` | parks deliveries, probes and releases URLs, sweeps, expires |
+//! | `subscriptions` | creates and changes subscriptions, and moves their deliveries along |
+//! | `replay` | gives finished deliveries a new epoch |
+//! | `urls` | changes a URL's state on request, and announces changes |
+//! | `inspect` | what can be seen of all that |
+//!
+//! `repository` has the typed reads and conditional writes that all of them share.
+//!
+//! Architecture Invariant: state lives in records, tickets are only hints, and any lost hint is sent again. Every use-case may be
+//! dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
+//!
+//! An engine over the ports in memory, from a post to a delivery:
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # use holdfast_core::engine::{Engine, NewEvent, NewSubscription, Ports, Settings};
+//! # use holdfast_core::ports::{Inbox, QueueName};
+//! # use holdfast_core::rules::filter::Connector;
+//! # use holdfast_core::time::Timestamp;
+//! use holdfast_sim::{Memory, block_on};
+//!
+//! let memory = Memory::new();
+//! let engine = Engine::new(memory.ports(), Settings { http_allowed: true, ..Settings::default() });
+//! let tenant = "default".into();
+//! block_on(async {
+//!     engine.subscribe(&tenant, NewSubscription::to("http://shop.test/hook", "order.created")).await?;
+//!     let event = NewEvent::new("order.created", r#"{"total": 12}"#);
+//!     let accepted = engine.accept(&tenant, vec![event]).await?;
+//!     assert_eq!(accepted[0].deliveries, 1);
+//!     // A host takes batches from the queues and settles them as the engine says.
+//!     let batch = memory.queue.receive(QueueName::First, 10).await?;
+//!     engine.handle(batch, Timestamp::MAX).await;
+//!     assert_eq!(memory.receiver.requests().len(), 1);
+//!     Ok::<(), Box<dyn std::error::Error>>(())
+//! })
+//! .unwrap();
+//! ```
+
+mod accept;
+mod counters;
+mod deliver;
+mod error;
+mod inspect;
+mod jobs;
+mod keys;
+mod recover;
+mod replay;
+mod repository;
+mod settings;
+mod subscriptions;
+mod tickets;
+mod urls;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use accept::{AcceptError, Accepted, NewEvent};
+pub use counters::Counters;
+pub use error::Unavailable;
+pub use inspect::{
+    AttemptsPage, DeliveryFilter, DeliveryView, EventView, ListError, MAX_FEED_ITEMS, MAX_MINUTES_SHOWN,
+    Overview, Scope, UrlCounts, UrlView,
+};
+pub use keys::{CreatedKey, DeleteKeyError, NewKey};
+pub use recover::SweepReport;
+pub use replay::ReplayError;
+pub use repository::ListPage;
+pub use settings::{DeliveryLog, Settings};
+pub use subscriptions::{
+    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, UpdateError,
+};
+pub use urls::{ChangeUrlStateError, UrlStateChange};
+
+use crate::ports::{Clock, Entropy, Queue, Sender, Store};
+use crate::time::Timestamp;
+use accept::SubscriptionCache;
+use counters::AtomicCounters;
+use inspect::Activity;
+use repository::{Change, ConflictRetries, Loaded, Repository};
+
+pub struct Ports {
+    pub store: Arc<dyn Store>,
+    pub queue: Arc<dyn Queue>,
+    pub sender: Arc<dyn Sender>,
+    pub clock: Arc<dyn Clock>,
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// All use-cases, over one set of ports. Holds no state that matters: any number of engines may run beside each other.
+pub struct Engine {
+    ports: Ports,
+    repository: Repository,
+    settings: Settings,
+    subscriptions: SubscriptionCache,
+    counters: AtomicCounters,
+    activity: Activity,
+}
+
+/// How long a stored body outlives the records that need it.
+const BODY_MARGIN: Duration = Duration::from_secs(86_400);
+
+impl Engine {
+    #[must_use]
+    pub fn new(ports: Ports, settings: Settings) -> Engine {
+        Engine {
+            repository: Repository::new(Arc::clone(&ports.store)),
+            ports,
+            settings,
+            subscriptions: SubscriptionCache::default(),
+            counters: AtomicCounters::default(),
+            activity: Activity::default(),
+        }
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.ports.clock
+    }
+
+    /// Whether an attempt that starts now ends before `until_real` and can be recorded, even if it times out.
+    fn check_time(&self, until_real: Timestamp) -> Result<(), Unavailable> {
+        let needed = self.settings.http_timeout + self.settings.time_to_record();
+        if self.ports.clock.now_real() + needed > until_real {
+            return Err(Unavailable::OutOfTime);
+        }
+        Ok(())
+    }
+
+    fn random<const N: usize>(&self) -> [u8; N] {
+        let mut bytes = [0; N];
+        self.ports.entropy.fill(&mut bytes);
+        bytes
+    }
+
+    /// Until when a body is kept that is needed from now on.
+    fn body_remove_at(&self) -> Timestamp {
+        self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep + BODY_MARGIN
+    }
+}

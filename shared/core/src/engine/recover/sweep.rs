@@ -1,0 +1,118 @@
+//! Looks at everything alive whose `look_at` has come, and sends its ticket again.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+
+use super::super::tickets::{
+    announce_ticket, chain, delivery_ticket, job_ticket, probe_ticket, release_ticket, split_tickets,
+};
+use super::super::{Engine, Loaded, Unavailable};
+use crate::ports::{Delay, Outgoing, Versioned};
+use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
+use crate::rules::delivery::DeliveryState;
+use crate::rules::look_at;
+
+/// How much one sweep looks at, per shard.
+const MAX_PER_SHARD: usize = 500;
+const CONCURRENCY: usize = 32;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    pub looked_at: usize,
+    /// How late the most overdue of them was looked at.
+    pub oldest_overdue: Duration,
+    /// Whether there may be more to look at now.
+    pub more: bool,
+    /// How many could not be looked at. They are still overdue, and the next sweep finds them.
+    pub failed: usize,
+}
+
+impl Engine {
+    /// Goes on after an error, so that one bad record does not keep the others from being looked at. Returns an error only when a
+    /// shard could not be read.
+    pub async fn sweep(&self) -> Result<SweepReport, Unavailable> {
+        let mut report = SweepReport::default();
+        let mut failed = None;
+        for shard in 0..SWEEP_SHARDS {
+            if let Err(error) = self.sweep_shard(shard, &mut report).await {
+                failed = Some(error);
+            }
+        }
+        failed.map_or(Ok(report), Err)
+    }
+
+    async fn sweep_shard(&self, shard: u8, report: &mut SweepReport) -> Result<(), Unavailable> {
+        let now = self.ports.clock.now();
+        let overdue = self.ports.store.overdue(shard, now, MAX_PER_SHARD).await?;
+        report.more |= overdue.len() == MAX_PER_SHARD;
+        report.looked_at += overdue.len();
+        if let Some(look_at) = overdue.first().and_then(|found| found.record.index_entries().look_at) {
+            report.oldest_overdue = report.oldest_overdue.max(now.since(look_at));
+        }
+        let looks = stream::iter(overdue.into_iter().map(|found| self.look_at(found)));
+        let looks: Vec<_> = looks.buffer_unordered(CONCURRENCY).collect().await;
+        report.failed += looks.iter().filter(|look| look.is_err()).count();
+        let (tickets, failed) = split_tickets(looks);
+        self.send_tickets(tickets).await;
+        if let Some(error) = failed {
+            tracing::error!(error = chain(&error), shard, "some overdue records could not be looked at");
+        }
+        Ok(())
+    }
+
+    /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute.
+    async fn look_at(&self, Versioned { record, version }: Versioned) -> Result<Vec<Outgoing>, Unavailable> {
+        match record {
+            Record::Url(record) => self.look_at_url(Loaded { record, version }).await,
+            Record::Delivery(record) => self.look_at_delivery(Loaded { record, version }).await,
+            Record::Job(record) => self.look_at_job(Loaded { record, version }).await,
+            // Nothing else is in the index. A record of a newer release waits for that release.
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    async fn look_at_delivery(&self, delivery: Loaded<DeliveryRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+        let now = self.ports.clock.both();
+        let progress = &delivery.record.progress;
+        if progress.is_expired(now.schedule) && !progress.is_leased(now.real) {
+            self.expire(&delivery).await?;
+            return Ok(Vec::new());
+        }
+        let mut looked_at = delivery.record.clone();
+        looked_at.progress.looked_at(now.schedule);
+        let written = self.repository.replace_delivery(&delivery, looked_at, Vec::new()).await?;
+        if !written || progress.state == DeliveryState::Parked {
+            return Ok(Vec::new());
+        }
+        let delay = Delay::at_most(progress.due_at.since(now.schedule));
+        Ok(vec![delivery_ticket(&delivery.record, delay)])
+    }
+
+    /// A URL may be looked at because its probe or release is due, or because of an announcement: each has its own time.
+    async fn look_at_url(&self, url: Loaded<UrlRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+        let Loaded { record: mut url, version } = url;
+        let due = url.looked_at(self.ports.clock.now());
+        let (tenant, id) = (&url.tenant, &url.id);
+        let mut tickets = Vec::new();
+        if due.probe {
+            tickets.push(probe_ticket(tenant, id));
+        }
+        if let Some(step) = due.release_step {
+            tickets.push(release_ticket(tenant, id, step, Duration::ZERO));
+        }
+        if due.announcement {
+            tickets.push(announce_ticket(tenant, id));
+        }
+        Ok(if self.repository.put_url(url, version, None).await? { tickets } else { Vec::new() })
+    }
+
+    async fn look_at_job(&self, job: Loaded<JobRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+        let Loaded { record: mut job, version } = job;
+        job.look_at = look_at::after_look(self.ports.clock.now(), job.looks);
+        job.looks += 1;
+        let ticket = job_ticket(&job.tenant, &job.id, Duration::ZERO);
+        let written = self.repository.replace(job, version).await?;
+        Ok(written.then_some(ticket).into_iter().collect())
+    }
+}

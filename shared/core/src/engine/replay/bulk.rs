@@ -1,0 +1,221 @@
+//! Replays many deliveries of one URL: oldest first, at the pace of a release, so that the receiver is not overloaded.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::super::tickets::job_ticket;
+use super::super::{ConflictRetries, Engine, Unavailable};
+use super::ReplayError;
+use super::candidates::Candidate;
+use crate::ids::{JobId, Tenant};
+use crate::ports::{Expect, Outgoing, Write};
+use crate::records::{BulkReplay, Job, JobRecord, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay};
+use crate::rules::release::Release;
+use crate::time::Timestamp;
+
+/// How many deliveries are looked at in one go, and replayed at the same time.
+const PAGE: usize = 128;
+/// How far the clocks of two functions may differ. A ticket that is earlier than that is a copy of one that comes when it is due.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(1);
+
+/// What became of one delivery.
+enum Replayed {
+    Done(Option<Outgoing>),
+    /// It is in one of the wanted states, but has no active subscription or no body.
+    Impossible,
+    Skipped,
+    Ignored,
+}
+
+impl Engine {
+    /// `None`: there is no such URL.
+    pub async fn replay_url(
+        &self,
+        tenant: &Tenant,
+        wanted: UrlReplay,
+    ) -> Result<Option<ReplayRecord>, Unavailable> {
+        let Some(url) = self.repository.get_url(tenant, &wanted.url_id).await? else { return Ok(None) };
+        let health = &url.record.health;
+        let now = self.ports.clock.both();
+        let id = JobId::new(self.random());
+        let shown = ReplayRecord::new(tenant, id.clone(), ReplayOf::Url(wanted.clone()), now.schedule);
+        let mut work = BulkReplay {
+            wanted,
+            shown,
+            place: None,
+            matched: 0,
+            pace: Release::begin(0, now, health.window_failures),
+            generation: health.generation,
+            left: 0,
+        };
+        (work.shown.matched, work.shown.more) = self.count_candidates(tenant, &work).await?;
+        let job = self.new_job(tenant, id, Job::Replay(Box::new(work.clone())));
+        let ticket = job_ticket(tenant, &job.id, Duration::ZERO);
+        self.ports
+            .store
+            .write(vec![Write::put(job, Expect::Absent), Write::put(work.shown.clone(), Expect::Absent)])
+            .await
+            .map_err(Unavailable::from)?;
+        self.send_tickets(vec![ticket]).await;
+        Ok(Some(work.shown))
+    }
+
+    pub(in crate::engine) async fn bulk_replay(
+        &self,
+        job: JobRecord,
+        mut version: u64,
+        mut work: BulkReplay,
+        until_real: Timestamp,
+    ) -> Result<(), Unavailable> {
+        // A step that another function began and did not end is ended first.
+        if work.left == 0 && !self.claim_replay_step(&job, &mut work, &mut version).await? {
+            return Ok(());
+        }
+        loop {
+            if self.check_time(until_real).is_err() {
+                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, Duration::ZERO)]).await;
+                return Ok(());
+            }
+            let page = self.list_candidates(&job.tenant, &work, PAGE).await?;
+            let mut rest = &page.deliveries[..];
+            // What cannot be replayed leaves its place in the step to those behind it.
+            while work.left > 0 && !rest.is_empty() {
+                let (some, others) = rest.split_at(self.as_many_as_are_left(&work, rest));
+                self.replay_some(&mut work, some).await?;
+                rest = others;
+            }
+            if !page.more && rest.is_empty() {
+                return self.end_bulk_replay(&job, work, version).await;
+            }
+            // Another function goes on with it if it was changed.
+            if !self.put_bulk_replay(&job, &work, &mut version).await? {
+                return Ok(());
+            }
+            if work.left == 0 {
+                let wait = work.pace.next_step_at.since(self.ports.clock.now());
+                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, wait)]).await;
+                return Ok(());
+            }
+        }
+    }
+
+    /// Claimed by a conditional write, so that a duplicated ticket does not double the pace. `false`: not now, or not by us.
+    async fn claim_replay_step(
+        &self,
+        job: &JobRecord,
+        work: &mut BulkReplay,
+        version: &mut u64,
+    ) -> Result<bool, Unavailable> {
+        let early = work.pace.next_step_at.since(self.ports.clock.now());
+        if !early.is_zero() {
+            if early <= MAX_CLOCK_SKEW {
+                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, early)]).await;
+            }
+            return Ok(false);
+        }
+        let url = self.repository.get_url(&job.tenant, &work.wanted.url_id).await?;
+        let health = url.map(|url| url.record.health);
+        let (failures, generation) = health.map_or((0, 0), |h| (h.window_failures, h.generation));
+        work.claim_step(self.ports.clock.now(), failures, generation);
+        self.put_bulk_replay(job, work, version).await
+    }
+
+    /// How many of these are looked at before the step is over.
+    fn as_many_as_are_left(&self, work: &BulkReplay, candidates: &[Candidate]) -> usize {
+        let now = self.ports.clock.now();
+        let mut left = work.left;
+        let within = candidates.iter().take_while(|candidate| {
+            let counts = candidate.delivery.as_ref().is_some_and(|delivery| {
+                let decision = work.decide(&delivery.record, now, self.settings.keep);
+                matches!(decision, ReplayDecision::Replay | ReplayDecision::AlreadyReplayed)
+            });
+            let fits = left > 0;
+            left -= u32::from(counts && fits);
+            fits
+        });
+        within.count()
+    }
+
+    /// The record, then the ticket; how far it came is written by the caller.
+    async fn replay_some(&self, work: &mut BulkReplay, some: &[Candidate]) -> Result<(), Unavailable> {
+        let replayed = {
+            let work = &*work;
+            join_all(some.iter().map(|candidate| self.replay_candidate(work, candidate))).await
+        };
+        let mut tickets = Vec::new();
+        let mut failed = None;
+        for one in replayed {
+            match one {
+                Ok(Replayed::Done(ticket)) => {
+                    tickets.extend(ticket);
+                    work.count_done();
+                }
+                Ok(Replayed::Impossible) => work.count_skipped(true),
+                Ok(Replayed::Skipped) => work.count_skipped(false),
+                Ok(Replayed::Ignored) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.send_tickets(tickets).await;
+        if let Some(last) = some.last() {
+            work.place = Some(last.place.clone());
+        }
+        // All of them are looked at again: those that were replayed say so.
+        failed.map_or(Ok(()), Err)
+    }
+
+    async fn replay_candidate(
+        &self,
+        work: &BulkReplay,
+        candidate: &Candidate,
+    ) -> Result<Replayed, Unavailable> {
+        let mut current = candidate.delivery.clone();
+        let mut retries = ConflictRetries::new();
+        loop {
+            let Some(delivery) = current else { return Ok(Replayed::Ignored) };
+            match work.decide(&delivery.record, self.ports.clock.now(), self.settings.keep) {
+                ReplayDecision::AlreadyReplayed => return Ok(Replayed::Done(None)),
+                ReplayDecision::Skip => return Ok(Replayed::Skipped),
+                ReplayDecision::Ignore => return Ok(Replayed::Ignored),
+                ReplayDecision::Replay => {}
+            }
+            match self.start_epoch(&delivery, Some(&work.shown.id), Vec::new()).await {
+                Ok(Some(ticket)) => return Ok(Replayed::Done(Some(ticket))),
+                Ok(None) => {
+                    retries.again(delivery.record.key.id())?;
+                    current = self.load_finished(&delivery.record.key).await?;
+                }
+                Err(ReplayError::Unavailable(error)) => return Err(error),
+                Err(
+                    ReplayError::Unknown
+                    | ReplayError::Live(_)
+                    | ReplayError::BodyGone
+                    | ReplayError::Unsubscribed
+                    | ReplayError::Inactive,
+                ) => return Ok(Replayed::Impossible),
+            }
+        }
+    }
+
+    /// How far it came is shown in the same transaction. `false`: another writer changed the job.
+    async fn put_bulk_replay(
+        &self,
+        job: &JobRecord,
+        work: &BulkReplay,
+        version: &mut u64,
+    ) -> Result<bool, Unavailable> {
+        let shown = vec![Write::put(work.shown.clone(), Expect::Any)];
+        self.put_job(job, Job::Replay(Box::new(work.clone())), version, shown).await
+    }
+
+    async fn end_bulk_replay(
+        &self,
+        job: &JobRecord,
+        mut work: BulkReplay,
+        version: u64,
+    ) -> Result<(), Unavailable> {
+        work.end(self.ports.clock.now(), self.settings.keep);
+        self.end_job(job, version, vec![Write::put(work.shown, Expect::Any)]).await
+    }
+}

@@ -1,0 +1,156 @@
+//! Gives a delivered or dead delivery a new epoch with a fresh schedule.
+
+mod bulk;
+mod candidates;
+
+use std::time::Duration;
+
+use super::tickets::delivery_ticket;
+use super::{Change, ConflictRetries, Engine, Loaded, Unavailable};
+use crate::ids::{DeliveryKey, JobId, Tenant};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
+use crate::records::{
+    DeliveryRecord, EventRecord, LoggedDelivery, NewDelivery, ReplayOf, ReplayRecord, active_subscription,
+};
+use crate::rules::delivery::{DeliveryState, Reason};
+
+/// A delivery that may be replayed, with the version of its record. A delivery that succeeded at once has only its log, and no
+/// version.
+#[derive(Clone)]
+struct Finished {
+    record: DeliveryRecord,
+    version: Option<u64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    #[error("there is no such delivery")]
+    Unknown,
+    #[error("the delivery is {}: it will be attempted without a replay", .0.as_str())]
+    Live(DeliveryState),
+    #[error("the delivery's body is no longer kept, so there is nothing to send")]
+    BodyGone,
+    #[error("the delivery's subscription was deleted; post the event again for those who want it now")]
+    Unsubscribed,
+    #[error("the delivery's subscription is inactive; activate it first")]
+    Inactive,
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Engine {
+    /// Returns the id of the replay.
+    pub async fn replay(&self, key: &DeliveryKey) -> Result<JobId, ReplayError> {
+        let mut retries = ConflictRetries::new();
+        loop {
+            let finished = self.load_finished(key).await?.ok_or(ReplayError::Unknown)?;
+            let now = self.ports.clock.now();
+            let (state, _) = finished.record.progress.state_at(now);
+            if state.is_live() {
+                return Err(ReplayError::Live(state));
+            }
+            let epoch = finished.record.progress.epoch + 1;
+            let id = JobId::derived(&["replay", &key.id(), &epoch.to_string()]);
+            let mut shown = ReplayRecord::new(&key.tenant, id.clone(), ReplayOf::Delivery(key.clone()), now);
+            shown.done = 1;
+            shown.end(1, now, self.settings.keep);
+            let with = vec![Write::put(shown, Expect::Any)];
+            if let Some(ticket) = self.start_epoch(&finished, None, with).await? {
+                self.send_tickets(vec![ticket]).await;
+                return Ok(id);
+            }
+            retries.again(key.id())?;
+        }
+    }
+
+    pub async fn view_replay(
+        &self,
+        tenant: &Tenant,
+        id: &JobId,
+    ) -> Result<Option<ReplayRecord>, Unavailable> {
+        let found = self.repository.get(ReplayRecord::key(tenant, id)).await?;
+        Ok(found.map(|loaded| loaded.record))
+    }
+
+    /// Returns the ticket that is to be sent. `None`: another writer changed the delivery, and nothing was written.
+    async fn start_epoch(
+        &self,
+        finished: &Finished,
+        bulk: Option<&JobId>,
+        with: Vec<Write>,
+    ) -> Result<Option<Outgoing>, ReplayError> {
+        let key = &finished.record.key;
+        let subscription = self.get_subscription(&key.tenant, &key.subscription_id).await?;
+        active_subscription(subscription.as_ref()).map_err(|reason| match reason {
+            Reason::Inactive => ReplayError::Inactive,
+            _ => ReplayError::Unsubscribed,
+        })?;
+        // The body's removal is moved on before the new epoch is written: a live delivery always has its body.
+        let kept = self.ports.store.keep_body(&BodyKey::of(key), self.body_remove_at()).await;
+        if !kept.map_err(Unavailable::from)? {
+            return Err(ReplayError::BodyGone);
+        }
+        self.keep_event(&finished.record).await?;
+        let mut record = finished.record.clone();
+        record.progress.replay(&self.settings.schedule, self.ports.clock.now());
+        record.replayed_by = bulk.cloned().or(record.replayed_by);
+        let ticket = delivery_ticket(&record, Delay::NONE);
+        let written = match finished.version {
+            Some(version) => {
+                let before = Loaded { record: finished.record.clone(), version };
+                self.repository.replace_delivery(&before, record, with).await?
+            }
+            None => self.repository.create_delivery(record, with).await?,
+        };
+        Ok(written.then_some(ticket))
+    }
+
+    /// The event is shown as long as one of its deliveries may be.
+    async fn keep_event(&self, record: &DeliveryRecord) -> Result<(), Unavailable> {
+        let remove_at = Some(self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep);
+        let keep = |Loaded { record: mut event, .. }: Loaded<EventRecord>| {
+            // The id may have become another event since.
+            if event.event_key != record.key.event_key || event.remove_at >= remove_at {
+                return Ok(Change::Keep(()));
+            }
+            event.remove_at = remove_at;
+            Ok::<_, Unavailable>(Change::Write(event, Vec::new(), ()))
+        };
+        self.repository.update(EventRecord::key(&record.key.tenant, &record.event_id), keep).await?;
+        Ok(())
+    }
+
+    /// The delivery's record, or what its log says if it succeeded at once.
+    async fn load_finished(&self, key: &DeliveryKey) -> Result<Option<Finished>, Unavailable> {
+        let (record, logged) = (DeliveryRecord::key(key), LoggedDelivery::key(key));
+        let (record, logged) = self.repository.get_both(record, logged).await?;
+        Ok(self.finished(record, logged.map(|loaded| loaded.record)))
+    }
+
+    fn finished(
+        &self,
+        record: Option<Loaded<DeliveryRecord>>,
+        logged: Option<LoggedDelivery>,
+    ) -> Option<Finished> {
+        match (record, logged) {
+            (Some(Loaded { record, version }), _) => Some(Finished { record, version: Some(version) }),
+            (None, Some(logged)) => Some(Finished { record: self.record_of(logged), version: None }),
+            (None, None) => None,
+        }
+    }
+
+    fn record_of(&self, logged: LoggedDelivery) -> DeliveryRecord {
+        let ended_at = logged.attempt.at + Duration::from_millis(logged.attempt.ms);
+        let new = NewDelivery {
+            key: logged.key,
+            event_id: logged.event_id,
+            event_type: logged.event_type,
+            accepted_at: logged.accepted_at,
+            url_id: logged.url_id,
+            url: logged.url,
+        };
+        let mut record = DeliveryRecord::new(new, &self.settings.schedule);
+        record.progress.succeed(ended_at, self.settings.keep);
+        record
+    }
+}

@@ -1,0 +1,276 @@
+//! Typed reads and conditional writes over the store.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use super::Unavailable;
+use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
+use crate::ports::{
+    Expect, IndexQuery, MAX_KEYS, Page, Query, Store, StoreError, Versioned, Write, WriteError,
+};
+use crate::records::{
+    DeliveryRecord, HistoryEntry, Key, Kind, ParkedPointer, Record, Subscription, TenantVersion, Unreadable,
+    UrlRecord,
+};
+use crate::rules::delivery::DeliveryState;
+
+/// How often a write is tried again on fresher records before the caller is told to come back.
+const MAX_CONFLICT_RETRIES: usize = 16;
+
+/// A record and the version under which it was read.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded<T> {
+    pub(super) record: T,
+    pub(super) version: u64,
+}
+
+/// One page of a list, and where the next one starts.
+#[derive(Clone, Debug)]
+pub struct ListPage<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+}
+
+/// What an update makes of a record.
+pub(super) enum Change<T, R> {
+    /// The record as it shall be, what is written in the same transaction, and what the caller gets then.
+    Write(T, Vec<Write>, R),
+    /// Nothing is written.
+    Keep(R),
+}
+
+/// Bounds how often something is tried again because another writer came first.
+pub(super) struct ConflictRetries(usize);
+
+impl ConflictRetries {
+    pub(super) fn new() -> ConflictRetries {
+        ConflictRetries(MAX_CONFLICT_RETRIES)
+    }
+
+    /// For records that many writers share, such as the version of a tenant's subscriptions.
+    pub(super) fn many() -> ConflictRetries {
+        ConflictRetries(200)
+    }
+
+    /// Another writer changed `what` first. An error once that has happened too often.
+    pub(super) fn again(&mut self, what: impl Display) -> Result<(), Unavailable> {
+        self.0 = self.0.checked_sub(1).ok_or_else(|| Unavailable::Conflict(what.to_string()))?;
+        Ok(())
+    }
+}
+
+/// What was found as a record of its kind. An error if a newer release wrote it.
+pub(super) fn typed<T: Kind>(found: Option<Versioned>) -> Result<Option<Loaded<T>>, Unavailable> {
+    let Some(found) = found else { return Ok(None) };
+    if let Record::Newer { key, version } = found.record {
+        let source = Unreadable::Newer(version);
+        return Err(StoreError::Unreadable { key, source }.into());
+    }
+    let version = found.version;
+    Ok(T::from_record(found.record).map(|record| Loaded { record, version }))
+}
+
+pub(super) struct Repository {
+    store: Arc<dyn Store>,
+}
+
+impl Repository {
+    pub(super) fn new(store: Arc<dyn Store>) -> Repository {
+        Repository { store }
+    }
+
+    pub(super) async fn get<T: Kind>(&self, key: Key) -> Result<Option<Loaded<T>>, Unavailable> {
+        typed(self.store.get(&[key]).await?.into_iter().next().flatten())
+    }
+
+    /// Two records by one read.
+    pub(super) async fn get_both<A: Kind, B: Kind>(
+        &self,
+        a: Key,
+        b: Key,
+    ) -> Result<(Option<Loaded<A>>, Option<Loaded<B>>), Unavailable> {
+        let mut found = self.store.get(&[a, b]).await?.into_iter();
+        Ok((typed(found.next().flatten())?, typed(found.next().flatten())?))
+    }
+
+    /// Any number of records in the order of the keys, in as many reads as it takes. Each that a newer release wrote is an error of
+    /// its own.
+    pub(super) async fn get_each<T: Kind>(
+        &self,
+        keys: &[Key],
+    ) -> Result<Vec<Result<Option<Loaded<T>>, Unavailable>>, Unavailable> {
+        let found = self.get_all(keys).await?;
+        Ok(found.into_iter().map(typed).collect())
+    }
+
+    /// The same for keys of several kinds.
+    pub(super) async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Unavailable> {
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(MAX_KEYS) {
+            all.extend(self.store.get(some).await?);
+        }
+        debug_assert_eq!(all.len(), keys.len(), "a store answers for every key");
+        Ok(all)
+    }
+
+    /// One page of a partition, without the records of other kinds. An error if a newer release wrote one of them: a list that
+    /// leaves it out would not be true.
+    pub(super) async fn list<T: Kind>(&self, query: Query) -> Result<ListPage<T>, Unavailable> {
+        of_kind(self.store.query(query).await?)
+    }
+
+    /// The same of a list index, which may lag behind.
+    pub(super) async fn list_index<T: Kind>(&self, query: IndexQuery) -> Result<ListPage<T>, Unavailable> {
+        of_kind(self.store.query_index(query).await?)
+    }
+
+    /// `false`: another writer changed something first, and nothing was written.
+    pub(super) async fn try_write(&self, writes: Vec<Write>) -> Result<bool, Unavailable> {
+        match self.store.write(writes).await {
+            Ok(()) => Ok(true),
+            Err(WriteError::Conflict(_)) => Ok(false),
+            Err(WriteError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Writes one record over the version that was read. `false`: another writer changed it first.
+    pub(super) async fn replace<T: Kind>(&self, record: T, version: u64) -> Result<bool, Unavailable> {
+        self.try_write(vec![Write::put(record, Expect::Version(version))]).await
+    }
+
+    /// Reads a record, asks `decide` what to make of it and writes that, again if another writer comes first. `None`: there is
+    /// no such record.
+    pub(super) async fn update<T: Kind, R, E: From<Unavailable>>(
+        &self,
+        key: Key,
+        mut decide: impl FnMut(Loaded<T>) -> Result<Change<T, R>, E>,
+    ) -> Result<Option<R>, E> {
+        let mut retries = ConflictRetries::new();
+        loop {
+            let Some(loaded) = self.get::<T>(key.clone()).await? else { return Ok(None) };
+            let version = loaded.version;
+            let (record, mut writes, result) = match decide(loaded)? {
+                Change::Keep(result) => return Ok(Some(result)),
+                Change::Write(record, with, result) => (record, with, result),
+            };
+            writes.push(Write::put(record, Expect::Version(version)));
+            if self.try_write(writes).await? {
+                return Ok(Some(result));
+            }
+            retries.again(&key)?;
+        }
+    }
+
+    pub(super) async fn get_url(
+        &self,
+        tenant: &Tenant,
+        id: &UrlId,
+    ) -> Result<Option<Loaded<UrlRecord>>, Unavailable> {
+        self.get(UrlRecord::key(tenant, id)).await
+    }
+
+    /// `false`: the record was changed by another writer.
+    pub(super) async fn put_url(
+        &self,
+        url: UrlRecord,
+        version: u64,
+        history: Option<HistoryEntry>,
+    ) -> Result<bool, Unavailable> {
+        let mut writes = vec![Write::put(url, Expect::Version(version))];
+        writes.extend(history.map(|entry| Write::put(entry, Expect::Any)));
+        self.try_write(writes).await
+    }
+
+    /// The newest changes of a URL's state first.
+    pub(super) async fn list_history(
+        &self,
+        tenant: &Tenant,
+        id: &UrlId,
+        limit: usize,
+    ) -> Result<Vec<HistoryEntry>, Unavailable> {
+        let query = Query::of(UrlRecord::partition(tenant, id), limit).prefix(HistoryEntry::PREFIX);
+        Ok(self.list(query.descending()).await?.items)
+    }
+
+    /// The deliveries that are parked at a URL, in the order of their due times.
+    pub(super) async fn list_parked(
+        &self,
+        tenant: &Tenant,
+        id: &UrlId,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<ListPage<ParkedPointer>, Unavailable> {
+        self.list(Query::of(ParkedPointer::partition(tenant, id), limit).after(after)).await
+    }
+
+    pub(super) async fn get_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<Option<Loaded<Subscription>>, Unavailable> {
+        self.get(Subscription::key(tenant, id)).await
+    }
+
+    /// The version of the tenant's subscriptions, and what a write over it must expect.
+    pub(super) async fn get_tenant_version(
+        &self,
+        tenant: &Tenant,
+    ) -> Result<(TenantVersion, Expect), Unavailable> {
+        let found = self.get(TenantVersion::key(tenant)).await?;
+        Ok(match found {
+            Some(Loaded { record, version }) => (record, Expect::Version(version)),
+            None => (TenantVersion::new(tenant), Expect::Absent),
+        })
+    }
+
+    pub(super) async fn get_delivery(
+        &self,
+        key: &DeliveryKey,
+    ) -> Result<Option<Loaded<DeliveryRecord>>, Unavailable> {
+        self.get(DeliveryRecord::key(key)).await
+    }
+
+    /// Creates a delivery, with its pointer if it is parked and `with` in the same transaction. `false`: there is a record already,
+    /// which is never overwritten.
+    pub(super) async fn create_delivery(
+        &self,
+        record: DeliveryRecord,
+        with: Vec<Write>,
+    ) -> Result<bool, Unavailable> {
+        let mut writes = with;
+        writes.extend(pointer(&record).map(|pointer| Write::put(pointer, Expect::Any)));
+        writes.push(Write::put(record, Expect::Absent));
+        self.try_write(writes).await
+    }
+
+    /// Replaces a delivery. Record and pointer enter and leave parked, and move to another URL, in one transaction; `with` is
+    /// written in the same one. `false`: another writer changed something first.
+    pub(super) async fn replace_delivery(
+        &self,
+        before: &Loaded<DeliveryRecord>,
+        after: DeliveryRecord,
+        with: Vec<Write>,
+    ) -> Result<bool, Unavailable> {
+        let mut writes = with;
+        let (old, new) = (pointer(&before.record), pointer(&after));
+        // When only the sweep looked at it, the pointer stays as it is.
+        if old != new {
+            let replaces = |old: &ParkedPointer| new.as_ref().is_some_and(|new| new.key() == old.key());
+            let gone = old.filter(|old| !replaces(old));
+            writes.extend(gone.map(|old| Write::delete(old.key(), Expect::Any)));
+            writes.extend(new.map(|new| Write::put(new, Expect::Any)));
+        }
+        writes.push(Write::put(after, Expect::Version(before.version)));
+        self.try_write(writes).await
+    }
+}
+
+fn pointer(record: &DeliveryRecord) -> Option<ParkedPointer> {
+    (record.progress.state == DeliveryState::Parked).then(|| ParkedPointer::of(record))
+}
+
+fn of_kind<T: Kind>(page: Page) -> Result<ListPage<T>, Unavailable> {
+    let loaded = page.items.into_iter().filter_map(|found| typed(Some(found)).transpose());
+    let items = loaded.map(|loaded| loaded.map(|loaded| loaded.record)).collect::<Result<_, _>>()?;
+    Ok(ListPage { items, next: page.next })
+}

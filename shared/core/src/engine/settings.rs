@@ -1,0 +1,79 @@
+use std::time::Duration;
+
+use crate::rules::schedule::Schedule;
+
+/// How many first-attempt successes are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeliveryLog {
+    /// Every delivery can be looked up, and replayed.
+    All,
+    /// Only deliveries that needed a record: the cheapest.
+    Trouble,
+}
+
+/// What an operator can configure.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// From the start of an attempt to its success.
+    pub http_timeout: Duration,
+    /// The longest that one function runs: how long a lease holds.
+    pub function_timeout: Duration,
+    /// How long delivered and dead deliveries are kept.
+    pub keep: Duration,
+    pub delivery_log: DeliveryLog,
+    pub schedule: Schedule,
+    /// Whether `http://` URLs may be subscribed.
+    pub http_allowed: bool,
+    /// How long a replaced signing secret stays valid for signing.
+    pub secret_overlap: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            http_timeout: Duration::from_secs(5),
+            function_timeout: Duration::from_secs(30),
+            keep: Duration::from_secs(14 * 86_400),
+            delivery_log: DeliveryLog::All,
+            schedule: Schedule::default(),
+            http_allowed: false,
+            secret_overlap: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// How long it may take to record the outcome of an attempt.
+const MAX_TIME_TO_RECORD: Duration = Duration::from_secs(2);
+/// 30 days: a secret was replaced for a reason.
+const MAX_OVERLAP: Duration = Duration::from_secs(720 * 3_600);
+const MIN_KEEP: Duration = Duration::from_secs(7 * 86_400);
+
+impl Settings {
+    /// How much of a function's time is reserved for recording the outcomes of its attempts.
+    #[must_use]
+    pub fn time_to_record(&self) -> Duration {
+        MAX_TIME_TO_RECORD.min(self.function_timeout / 10)
+    }
+
+    /// Everything that is wrong with the settings, in sentences for the operator.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if self.http_timeout.is_zero() {
+            faults.push("the HTTP timeout must be more than zero".to_owned());
+        }
+        if self.http_timeout >= self.function_timeout {
+            let (http, function) = (self.http_timeout, self.function_timeout);
+            faults.push(format!(
+                "the HTTP timeout ({http:?}) must be less than the function timeout ({function:?})"
+            ));
+        }
+        if self.keep < MIN_KEEP {
+            faults.push("deliveries must be kept for at least 7 days".to_owned());
+        }
+        if self.secret_overlap > MAX_OVERLAP {
+            faults.push("a replaced signing secret can stay valid for at most 720 hours".to_owned());
+        }
+        faults
+    }
+}

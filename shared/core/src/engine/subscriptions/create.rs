@@ -1,0 +1,182 @@
+//! Creates and reads subscriptions.
+
+use std::time::Duration;
+
+use super::super::{ConflictRetries, Engine, ListPage, Unavailable};
+use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
+use crate::ports::{Expect, Query, Refused, Write};
+use crate::records::{Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
+use crate::rules::filter::{Connector, Filter};
+use crate::rules::signing::{self, Secret};
+
+/// The most subscriptions of one tenant.
+const MAX_SUBSCRIPTIONS: u64 = 10_000;
+
+/// How long the change log goes back. A cache that is older reads all subscriptions.
+const CHANGES_KEPT: Duration = Duration::from_secs(86_400);
+
+/// Validated by the API: the URL is normalised, the patterns and filters are well-formed.
+#[derive(Clone)]
+pub struct NewSubscription {
+    pub url: String,
+    pub event_types: Vec<String>,
+    pub filters: Vec<Filter>,
+    pub filter_connector: Connector,
+    pub auth_token: Option<String>,
+    pub description: Option<String>,
+    pub active: bool,
+}
+
+impl NewSubscription {
+    /// An active subscription without filters.
+    #[must_use]
+    pub fn to(url: &str, event_type: &str) -> NewSubscription {
+        NewSubscription {
+            url: url.to_owned(),
+            event_types: vec![event_type.to_owned()],
+            filters: Vec::new(),
+            filter_connector: Connector::And,
+            auth_token: None,
+            description: None,
+            active: true,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum SubscribeError {
+    #[error("{0} already subscribes this URL to the same events")]
+    Equal(SubscriptionId),
+    /// The URL leads to where attempts may not go.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error("a tenant has at most {MAX_SUBSCRIPTIONS} subscriptions")]
+    TooMany,
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+/// Equal for subscriptions that would get the same events at the same URL.
+fn fingerprint_of(subscription: &Subscription) -> String {
+    let mut types = subscription.event_types.clone();
+    types.sort();
+    types.dedup();
+    let parts = (&subscription.url, types, &subscription.filters, subscription.filter_connector);
+    fingerprint(&serde_json::to_vec(&parts).expect("subscriptions are plain data"))
+}
+
+pub(super) fn guard_of(subscription: &Subscription) -> SubscriptionGuard {
+    SubscriptionGuard {
+        tenant: subscription.tenant.clone(),
+        fingerprint: fingerprint_of(subscription),
+        subscription_id: subscription.id.clone(),
+    }
+}
+
+/// A change of the tenant's subscriptions, on its way into the transaction that makes it.
+pub(super) struct NextVersion {
+    pub(super) counter: TenantVersion,
+    expect: Expect,
+    change: SubscriptionChange,
+}
+
+impl NextVersion {
+    pub(super) fn writes(self) -> [Write; 2] {
+        [Write::put(self.counter, self.expect), Write::put(self.change, Expect::Any)]
+    }
+}
+
+impl Engine {
+    pub async fn subscribe(
+        &self,
+        tenant: &Tenant,
+        new: NewSubscription,
+    ) -> Result<Subscription, SubscribeError> {
+        self.ports.sender.check(&new.url).await?;
+        let now = self.ports.clock.now();
+        let subscription = Subscription {
+            tenant: tenant.clone(),
+            id: SubscriptionId::new(self.random()),
+            url_id: UrlId::of(&new.url),
+            url: new.url,
+            event_types: new.event_types,
+            filters: new.filters,
+            filter_connector: new.filter_connector,
+            auth_token: new.auth_token,
+            description: new.description,
+            active: new.active,
+            secrets: vec![Secret { value: signing::new_secret(self.random()), until_real: None }],
+            created_at: now,
+        };
+        let mut retries = ConflictRetries::many();
+        loop {
+            if let Some(other) = self.equal_to(&subscription).await? {
+                return Err(SubscribeError::Equal(other));
+            }
+            if self.create_subscription(&subscription).await? {
+                return Ok(subscription);
+            }
+            retries.again("the tenant's list of subscriptions")?;
+        }
+    }
+
+    /// The subscription that gets the same events at the same URL, if there is one.
+    pub(super) async fn equal_to(
+        &self,
+        subscription: &Subscription,
+    ) -> Result<Option<SubscriptionId>, Unavailable> {
+        let guard = self.repository.get::<SubscriptionGuard>(guard_of(subscription).key()).await?;
+        Ok(guard.map(|guard| guard.record.subscription_id))
+    }
+
+    /// `false`: another writer came first, look again.
+    async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
+        let Subscription { tenant, id, url_id, url, .. } = subscription;
+        let mut next = self.next_tenant_version(tenant, id, 1).await?;
+        if next.counter.subscriptions > MAX_SUBSCRIPTIONS {
+            return Err(SubscribeError::TooMany);
+        }
+        let mut writes = self.ensure_url(&mut next.counter, (url_id, url), subscription.created_at).await?;
+        writes.extend(next.writes());
+        writes.push(Write::put(subscription.clone(), Expect::Absent));
+        writes.push(Write::put(guard_of(subscription), Expect::Absent));
+        Ok(self.repository.try_write(writes).await?)
+    }
+
+    /// The version by which caches learn that this subscription changed. The tenant then has `by` more subscriptions.
+    pub(super) async fn next_tenant_version(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+        by: i64,
+    ) -> Result<NextVersion, Unavailable> {
+        let (mut counter, expect) = self.repository.get_tenant_version(tenant).await?;
+        counter.version += 1;
+        counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
+        let change = SubscriptionChange {
+            tenant: tenant.clone(),
+            version: counter.version,
+            subscription_id: id.clone(),
+            remove_at: self.ports.clock.now() + CHANGES_KEPT,
+        };
+        Ok(NextVersion { counter, expect, change })
+    }
+
+    pub async fn get_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<Option<Subscription>, Unavailable> {
+        Ok(self.repository.get_subscription(tenant, id).await?.map(|loaded| loaded.record))
+    }
+
+    /// In the order of their ids.
+    pub async fn list_subscriptions(
+        &self,
+        tenant: &Tenant,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<ListPage<Subscription>, Unavailable> {
+        self.repository.list(Query::of(Subscription::partition(tenant), limit).after(after)).await
+    }
+}

@@ -1,0 +1,35 @@
+//! Deletes a subscription. Its live deliveries end.
+
+use std::time::Duration;
+
+use super::super::{ConflictRetries, Engine, Unavailable};
+use super::create::guard_of;
+use crate::ids::{SubscriptionId, Tenant};
+use crate::ports::{Expect, Write};
+use crate::records::Subscription;
+
+impl Engine {
+    /// `false`: there is no such subscription.
+    pub async fn delete_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+    ) -> Result<bool, Unavailable> {
+        let mut retries = ConflictRetries::many();
+        loop {
+            let Some(found) = self.repository.get_subscription(tenant, id).await? else { return Ok(false) };
+            let mut writes = Vec::from(self.next_tenant_version(tenant, id, -1).await?.writes());
+            let (job, write) = self.new_reassign_job(tenant, id).await?;
+            writes.extend([
+                Write::delete(Subscription::key(tenant, id), Expect::Version(found.version)),
+                Write::delete(guard_of(&found.record).key(), Expect::Any),
+                write,
+            ]);
+            if self.repository.try_write(writes).await? {
+                self.send_job_ticket(&job, Duration::ZERO).await;
+                return Ok(true);
+            }
+            retries.again(id)?;
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Creates and changes subscriptions, and moves their deliveries along.
+
+mod create;
+mod delete;
+mod ensure_url;
+mod ping;
+mod reassign;
+mod rotate_secret;
+mod update;
+
+pub use create::{NewSubscription, SubscribeError};
+pub use ping::PingError;
+pub use rotate_secret::RotateError;
+pub use update::{SubscriptionPatch, UpdateError};

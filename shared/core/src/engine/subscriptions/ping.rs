@@ -1,0 +1,82 @@
+//! Sends one test event now. It counts neither on the URL nor as a delivery.
+
+use serde_json::json;
+use serde_json::value::to_raw_value;
+
+use super::super::accept::encode_body;
+use super::super::deliver::{Ready, is_fresh};
+use super::super::{ConflictRetries, Engine, NewEvent, Unavailable};
+use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, new_event_id};
+use crate::records::{Attempt, NewDelivery, Subscription};
+use crate::rules::health::UrlState;
+
+/// Producers may not post events of this prefix, so a receiver can tell.
+const PING: &str = "holdfast.ping";
+
+#[derive(Debug, thiserror::Error)]
+pub enum PingError {
+    #[error("there is no such subscription")]
+    Unknown,
+    #[error("the URL is {}", .0.as_str())]
+    NotEnabled(UrlState),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl Engine {
+    pub async fn ping(&self, tenant: &Tenant, id: &SubscriptionId) -> Result<Attempt, PingError> {
+        let subscription = self.enabled_target(tenant, id).await?;
+        let attempted = self.send(self.ready_to_ping(subscription)).await;
+        Ok(self.attempt_record(&attempted))
+    }
+
+    /// The subscription, if its URL may be attempted at this moment.
+    async fn enabled_target(&self, tenant: &Tenant, id: &SubscriptionId) -> Result<Subscription, PingError> {
+        let mut retries = ConflictRetries::new();
+        loop {
+            let subscription = self.get_subscription(tenant, id).await?.ok_or(PingError::Unknown)?;
+            let read_began_real = self.ports.clock.now_real();
+            let url = self.repository.get_url(tenant, &subscription.url_id).await?;
+            let state = url.map_or(UrlState::Enabled, |url| url.record.health.state);
+            if state != UrlState::Enabled {
+                return Err(PingError::NotEnabled(state));
+            }
+            if is_fresh(read_began_real, self.ports.clock.now_real()) {
+                return Ok(subscription);
+            }
+            retries.again("the URL")?;
+        }
+    }
+
+    fn ready_to_ping(&self, subscription: Subscription) -> Ready {
+        let now = self.ports.clock.now();
+        let event_id = new_event_id(now, self.random());
+        let data = json!({ "subscription_id": subscription.id });
+        let event = NewEvent {
+            id: None,
+            event_type: PING.to_owned(),
+            subject: None,
+            data: to_raw_value(&data).expect("plain data can be written"),
+        };
+        let key = DeliveryKey {
+            tenant: subscription.tenant.clone(),
+            event_key: EventKey::of(&event_id, now),
+            subscription_id: subscription.id.clone(),
+        };
+        Ready {
+            body: encode_body(&event, &event_id, now),
+            new: NewDelivery {
+                key,
+                event_id,
+                event_type: event.event_type,
+                accepted_at: now,
+                url_id: subscription.url_id.clone(),
+                url: subscription.url.clone(),
+            },
+            generation: 0,
+            subscription,
+            claimed: None,
+            body_is_inline: true,
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Changes a subscription. Its live deliveries follow.
+
+use std::time::Duration;
+
+use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
+use super::create::guard_of;
+use crate::ids::{SubscriptionId, Tenant, UrlId};
+use crate::ports::{Expect, Refused, Write};
+use crate::records::Subscription;
+use crate::rules::filter::{Connector, Filter};
+
+/// Validated by the API like a new subscription. `None` leaves a field as it is; an inner `None` removes it.
+#[derive(Clone, Default)]
+pub struct SubscriptionPatch {
+    pub url: Option<String>,
+    pub event_types: Option<Vec<String>>,
+    pub filters: Option<Vec<Filter>>,
+    pub filter_connector: Option<Connector>,
+    pub auth_token: Option<Option<String>>,
+    pub description: Option<Option<String>>,
+    pub active: Option<bool>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    #[error("there is no such subscription")]
+    Unknown,
+    #[error("{0} already subscribes this URL to the same events")]
+    Equal(SubscriptionId),
+    /// The URL leads to where attempts may not go.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
+impl SubscriptionPatch {
+    fn apply(self, subscription: &mut Subscription) {
+        if let Some(url) = self.url {
+            subscription.url_id = UrlId::of(&url);
+            subscription.url = url;
+        }
+        set(&mut subscription.event_types, self.event_types);
+        set(&mut subscription.filters, self.filters);
+        set(&mut subscription.filter_connector, self.filter_connector);
+        set(&mut subscription.auth_token, self.auth_token);
+        set(&mut subscription.description, self.description);
+        set(&mut subscription.active, self.active);
+    }
+}
+
+fn set<T>(field: &mut T, to: Option<T>) {
+    if let Some(to) = to {
+        *field = to;
+    }
+}
+
+impl Engine {
+    /// Returns the subscription as it is then.
+    pub async fn update_subscription(
+        &self,
+        tenant: &Tenant,
+        id: &SubscriptionId,
+        patch: SubscriptionPatch,
+    ) -> Result<Subscription, UpdateError> {
+        if let Some(url) = &patch.url {
+            self.ports.sender.check(url).await?;
+        }
+        let mut retries = ConflictRetries::many();
+        loop {
+            let before = self.repository.get_subscription(tenant, id).await?.ok_or(UpdateError::Unknown)?;
+            let mut after = before.record.clone();
+            patch.clone().apply(&mut after);
+            if after == before.record || self.change_subscription(&before, &after).await? {
+                return Ok(after);
+            }
+            retries.again(id)?;
+        }
+    }
+
+    /// `false`: another writer came first, look again.
+    async fn change_subscription(
+        &self,
+        before: &Loaded<Subscription>,
+        after: &Subscription,
+    ) -> Result<bool, UpdateError> {
+        let Loaded { record: before, version } = before;
+        let mut next = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
+        let moved = before.url_id != after.url_id;
+        let mut writes = Vec::new();
+        if moved {
+            let now = self.ports.clock.now();
+            writes.extend(self.ensure_url(&mut next.counter, (&after.url_id, &after.url), now).await?);
+        }
+        writes.extend(next.writes());
+        writes.push(Write::put(after.clone(), Expect::Version(*version)));
+        let (old, new) = (guard_of(before), guard_of(after));
+        if old != new {
+            if let Some(other) = self.equal_to(after).await? {
+                return Err(UpdateError::Equal(other));
+            }
+            writes.push(Write::delete(old.key(), Expect::Any));
+            writes.push(Write::put(new, Expect::Absent));
+        }
+        let deactivated = before.active && !after.active;
+        let job = if moved || deactivated {
+            let (job, write) = self.new_reassign_job(&after.tenant, &after.id).await?;
+            writes.push(write);
+            Some(job)
+        } else {
+            None
+        };
+        if !self.repository.try_write(writes).await? {
+            return Ok(false);
+        }
+        if let Some(job) = job {
+            self.send_job_ticket(&job, Duration::ZERO).await;
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,7 @@
+//! Changes a URL's state on request, and announces every change.
+
+mod announce;
+mod change_state;
+
+pub(super) use change_state::MAX_PARKED_COUNTED;
+pub use change_state::{ChangeUrlStateError, UrlStateChange};

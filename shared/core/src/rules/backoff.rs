@@ -1,0 +1,54 @@
+//! How long a message rests before it is received again, when it could not be handled. The customer has no part in this: a
+//! failed attempt is handled, and its retry follows the schedule.
+
+use std::time::Duration;
+
+/// Why a message could not be handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The batch ran out of time, or another writer came first: the next try is likely to succeed.
+    Contention,
+    /// A dependency is slow, throttled or down.
+    Dependency,
+    /// The record or message was written by a newer release. A deploy takes seconds to minutes.
+    NewerVersion,
+}
+
+impl Trouble {
+    /// (first, longest)
+    const fn bounds_secs(self) -> (u64, u64) {
+        match self {
+            Trouble::Contention => (1, 60),
+            Trouble::Dependency => (5, 900),
+            Trouble::NewerVersion => (5, 300),
+        }
+    }
+}
+
+const MAX_DOUBLINGS: u32 = 20;
+
+/// How long a message rests that was received `receive_count` times (1 is the first): doubled each time, up to a limit.
+#[must_use]
+pub fn retry_after(trouble: Trouble, receive_count: u32) -> Duration {
+    let (first, longest) = trouble.bounds_secs();
+    let doublings = receive_count.saturating_sub(1).min(MAX_DOUBLINGS);
+    Duration::from_secs((first << doublings).min(longest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_rests_longer_each_time_up_to_a_limit() {
+        for (trouble, expected) in [
+            (Trouble::Contention, [1, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]),
+            (Trouble::Dependency, [5, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900]),
+            (Trouble::NewerVersion, [5, 5, 10, 20, 40, 80, 160, 300, 300, 300, 300]),
+        ] {
+            let secs = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|count| retry_after(trouble, count).as_secs());
+            assert_eq!(secs, expected, "{trouble:?}");
+            assert_eq!(retry_after(trouble, u32::MAX).as_secs(), trouble.bounds_secs().1, "{trouble:?}");
+        }
+    }
+}
