@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
-# It warns about measurements of its own that nobody collects here.
+# samtranslator warns that its usage metrics are not collected.
 logging.getLogger("samtranslator").setLevel(logging.ERROR)
 
 from samtranslator.translator.transform import transform  # noqa: E402 (it reads the region)
@@ -49,10 +49,10 @@ ALARM_STACK = yaml_parse(read("infra/stacks/alarms.yaml"))
 
 @functools.cache
 def expanded(changed=()):
-    """The resources as CloudFormation gets them, with default parameters but for those that are changed."""
+    """Returns the resources as CloudFormation receives them, with default parameters except those given."""
     template = yaml_parse(read("template.yaml"))
     for name in FUNCTIONS:
-        # What `sam deploy` puts there once it has uploaded the code.
+        # `sam deploy` inserts this after it uploads the code.
         template["Resources"][name]["Properties"]["CodeUri"] = "s3://bucket/code.zip"
     return transform(template, {**DEFAULTS, **dict(changed)}, SimpleNamespace(load=dict))["Resources"]
 
@@ -61,7 +61,7 @@ RESOURCES = expanded()
 
 
 def holds(condition, values):
-    """Whether a condition, or the assertion of a rule, holds with these values of the parameters."""
+    """Whether a condition or the assertion of a rule holds for these parameter values."""
     ((kind, arguments),) = condition.items()
     if kind == "Condition":
         return holds(SOURCE["Conditions"][arguments], values)
@@ -77,7 +77,7 @@ def holds(condition, values):
 
 
 def value(node, values):
-    """What a node says with these values of the parameters. References to resources stay as they are."""
+    """Resolves a node for these parameter values. References to resources stay as they are."""
     if isinstance(node, list):
         resolved = [value(each, values) for each in node]
         return [each for each in resolved if each is not None]
@@ -92,7 +92,7 @@ def value(node, values):
 
 
 def refused(values):
-    """The names of the rules that refuse these values of the parameters."""
+    """Returns the names of the rules that reject these parameter values."""
     values = {**DEFAULTS, **{name: str(each) for name, each in values.items()}}
     return [
         name
@@ -104,7 +104,7 @@ def refused(values):
 
 
 def properties(name, **values):
-    """The properties of a resource with default parameters but for `values`."""
+    """Returns the properties of a resource with default parameters except `values`."""
     return value(expanded(tuple(values.items()))[name]["Properties"], {**DEFAULTS, **values})
 
 
@@ -118,7 +118,7 @@ def as_list(node):
 
 
 def attribute(node):
-    """`Table.Arn` for the two ways to say so, and the name for a plain reference."""
+    """Returns `Table.Arn` for both forms of GetAtt, and the name for a plain reference."""
     if "Ref" in node:
         return node["Ref"]
     if "Fn::GetAtt" in node:
@@ -210,7 +210,7 @@ class Timeouts(unittest.TestCase):
         combinations = itertools.product(*(PARAMETERS[name]["AllowedValues"] for name in names))
         accepted = 0
         for http_ms, function_s, visibility_s in combinations:
-            # What the functions themselves ask for: time to settle messages, and to write down what came of an attempt.
+            # The functions need this time to acknowledge messages and to record the outcome of an attempt.
             kept_s = min(1, function_s / 4) + min(2, function_s / 10)
             fits = http_ms < (function_s - kept_s) * 1000 and function_s * 6 <= visibility_s
             accepted += fits
@@ -376,7 +376,7 @@ class Functions(unittest.TestCase):
             folder = "deliver" if name in DELIVER_FUNCTIONS else name.removesuffix("Function").lower()
             self.assertEqual(resource["Properties"]["CodeUri"], f"functions/{folder}/")
             self.assertTrue((ROOT / "functions" / folder / "Cargo.toml").is_file())
-            # Equal to the letter, because sam compiles once what is equal.
+            # Identical, because sam builds identical functions only once.
             metadata = {
                 "BuildMethod": "rust-cargolambda",
                 "BuildProperties": {"Binary": f"holdfast-{folder}"},
@@ -455,7 +455,7 @@ class Access(unittest.TestCase):
                 self.assertEqual(allowed, self.expected(function))
 
     def test_no_wildcards(self):
-        """The ARN of a log group ends with `:*` by itself; no other is needed."""
+        """The ARN of a log group already ends with `:*`; no other wildcard is needed."""
         for role in of_type("AWS::IAM::Role"):
             for statement in statements(role):
                 self.assertEqual(statement["Effect"], "Allow")
@@ -510,7 +510,7 @@ class TheApi(unittest.TestCase):
             self.assertEqual(integration["PayloadFormatVersion"], "2.0")
 
     def test_every_call_reaches_a_function(self):
-        """API Gateway takes a route that fits exactly, and else $default."""
+        """API Gateway uses an exact match, or else $default."""
         calls = re.findall(r'^    (get|post|patch|put|delete) "(/[^"]*)"', read("shared/api/src/routes.rs"), re.M)
         self.assertGreater(len(calls), 15)
         routes = {
@@ -531,7 +531,7 @@ class TheApi(unittest.TestCase):
         self.assertEqual(
             stage["DefaultRouteSettings"], {"ThrottlingRateLimit": "3", "ThrottlingBurstLimit": "4"}
         )
-        # Numbers: CloudFormation hands this property on as it is, and the API takes no text for a number.
+        # Numbers: CloudFormation passes this property through unchanged, and the API rejects strings.
         others = {"ThrottlingRateLimit": 100, "ThrottlingBurstLimit": 200}
         self.assertEqual(stage["RouteSettings"], {"$default": others})
         self.assertIn("EventsRoute", RESOURCES["ApiStage"]["DependsOn"])
@@ -658,7 +658,7 @@ class Tools(unittest.TestCase):
         default = tomllib.loads(read("infra/samconfig.toml"))["default"]
         self.assertIn("CAPABILITY_IAM", default["deploy"]["parameters"]["capabilities"])
         self.assertIs(default["deploy"]["parameters"]["resolve_s3"], True)
-        # sam's cache would miss changes in shared/.
+        # The cache of sam would miss changes in shared/.
         self.assertIs(default["build"]["parameters"]["cached"], False)
 
     def test_cfn_lint_is_content(self):

@@ -1,6 +1,6 @@
-"""Starts a server, lets schemathesis compare it with the document that it serves, and ends it again.
+"""Starts a server, compares it with the OpenAPI document that it serves, using schemathesis, and stops it.
 
-Usage: contract.py PROGRAM FOLDER [OPTIONS of `st run`]. Says how it went in cargo's words: a test is an operation.
+Usage: contract.py PROGRAM FOLDER [OPTIONS of `st run`]. Prints a summary in the format of cargo test; each operation is a test.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ class User(typing.NamedTuple):
 
 @contextlib.contextmanager
 def server(program: str, data: str, log):
-    """A server in development mode: its address, and its key."""
+    """Runs a server in development mode. Yields its address and its key."""
     command = [program, "dev", "--listen", "127.0.0.1:0", "--data", data, "--log-level", "warn"]
     with open(pathlib.Path(data) / "greeting", "w+") as said:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=log)
         try:
-            yield until("the server greets", START_S, lambda: greeting(process, said.name))
+            yield until("the server prints its key", START_S, lambda: greeting(process, said.name))
         finally:
             process.terminate()
             try:
@@ -45,21 +45,21 @@ def server(program: str, data: str, log):
                 process.kill()
                 raise
     if process.returncode != 0:
-        raise RuntimeError(f"the server ended with {process.returncode}")
+        raise RuntimeError(f"the server exited with status {process.returncode}")
 
 
 def greeting(process, path: str):
     if process.poll() is not None:
-        raise RuntimeError(f"the server ended with {process.returncode}")
+        raise RuntimeError(f"the server exited with status {process.returncode}")
     lines = pathlib.Path(path).read_text().splitlines()
     keys = [line.removeprefix("Key: ") for line in lines if line.startswith("Key: ")]
     return (lines[0].split(" running at ")[1].split(" ")[0], keys[0]) if keys else None
 
 
-def until(what: str, seconds: float, look):
+def until(what: str, seconds: float, check):
     deadline = time.monotonic() + seconds
     while True:
-        found = look()
+        found = check()
         if found:
             return found
         if time.monotonic() > deadline:
@@ -74,23 +74,23 @@ def call(base: str, key: str, method: str, path: str, body=None):
         return json.load(answer)
 
 
-def make_things(base: str, operator: str) -> tuple[list, dict]:
-    """Two tenants, and one thing of each kind. Answers who may ask, and the ids of the things."""
+def create_resources(base: str, operator: str) -> tuple[list, dict]:
+    """Creates two tenants and one resource of each kind. Returns the users and the ids of the resources."""
     users, kept = [], {}
-    # The first is at home where the operator is, so that both find the same things.
+    # The first user has the tenant of the operator, so that both find the same resources.
     for tenant in ("default", "other"):
         made = call(base, operator, "POST", "/v1/keys", {"tenant": tenant, "role": "admin"})
         users.append(User(tenant, made["key"], made["id"]))
-        kept = kept or things_of(base, made["key"])
-    # Tried where the ones before may not.
+        kept = kept or create_tenant_resources(base, made["key"])
+    # schemathesis tries the operator where the other users are forbidden.
     return users + [User("operator", operator, "built-in")], kept
 
 
-def things_of(base: str, key: str) -> dict:
-    """A delivery that arrived, one that did not, and all that belongs to them."""
+def create_tenant_resources(base: str, key: str) -> dict:
+    """Creates a delivered and a failed delivery. Returns the ids of all resources that belong to them."""
     for status in (500, 200):
-        wish = {"url": f"{base}/dev/receiver/{status}", "event_types": ["kept"]}
-        subscription = call(base, key, "POST", "/v1/subscriptions", wish)
+        body = {"url": f"{base}/dev/receiver/{status}", "event_types": ["kept"]}
+        subscription = call(base, key, "POST", "/v1/subscriptions", body)
     event = call(base, key, "POST", "/v1/events", {"type": "kept", "data": {"number": 1}})
     deliveries = lambda: call(base, key, "GET", "/v1/deliveries")["items"]
     until("both deliveries are attempted", DELIVERY_S, lambda: len(deliveries()) == 2)
@@ -105,14 +105,14 @@ def things_of(base: str, key: str) -> dict:
 
 
 def compare(base: str, users: list, kept: dict, folder: pathlib.Path, options: list) -> dict:
-    """Runs schemathesis, and answers its report."""
+    """Runs schemathesis and returns its report."""
     users_file, report = folder / "users.json", folder / "report.json"
     header = lambda user: {"name": "Authorization", "value": f"Bearer {user.key}"}
     auth = [{"name": user.name, "fixedHeaders": [header(user)]} for user in users]
     users_file.write_text(json.dumps({"auth": auth}))
     report.unlink(missing_ok=True)
     environment = os.environ | {
-        # Nothing is left behind in the clone.
+        # Do not write files into the clone.
         "PYTHONDONTWRITEBYTECODE": "1",
         "CONTRACT_HOOKS": str(HERE / "hooks.py"),
         "CONTRACT_USERS": str(users_file),
@@ -127,8 +127,8 @@ def compare(base: str, users: list, kept: dict, folder: pathlib.Path, options: l
     return json.loads(report.read_text())
 
 
-def never_done(report: dict) -> list:
-    """The operations of which not one sound request was accepted."""
+def never_succeeded(report: dict) -> list:
+    """Returns the operations for which no valid request was accepted."""
     rates = report["valid_rates"].items()
     return [name for name, phases in rates if not any(phase["accepted"] for phase in phases.values())]
 
@@ -142,17 +142,17 @@ def main() -> int:
         with open(log_path, "w") as log, server(program, data, log) as (base, key):
             document = call(base, key, "GET", "/openapi.json")
             OpenAPIV31SpecValidator(document).validate()
-            report = compare(base, *make_things(base, key), folder, options)
+            report = compare(base, *create_resources(base, key), folder, options)
     finally:
         shutil.rmtree(data)
     complaints = [line for line in log_path.read_text().splitlines() if "ERROR" in line or "panicked" in line]
-    complaints += [f"{name} was never done: nothing is known about its answers" for name in never_done(report)]
+    complaints += [f"{name} never succeeded, so its answers were not checked" for name in never_succeeded(report)]
     print(*complaints, sep="\n")
-    tested, sound = report["operations"]["tested"], report["exit_code"] == 0 and not complaints
-    failed = 0 if sound else max(1, len({name for failure in report["failures"] for name in failure["operations"]}))
-    verdict = "ok" if sound else "FAILED"
+    tested, passed = report["operations"]["tested"], report["exit_code"] == 0 and not complaints
+    failed = 0 if passed else max(1, len({name for failure in report["failures"] for name in failure["operations"]}))
+    verdict = "ok" if passed else "FAILED"
     print(f"test result: {verdict}. {max(0, tested - failed)} passed; {failed} failed; 0 ignored")
-    return 0 if sound else 1
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the document cannot say about a sound request."""
+"""Corrects generated requests where the OpenAPI document cannot express what makes them valid."""
 
 import json
 import os
@@ -10,51 +10,51 @@ from schemathesis.core.parameters import ParameterLocation
 from schemathesis.generation.meta import TestPhase
 
 RECEIVER = os.environ["CONTRACT_RECEIVER"]
-# The ids of the keys that this run itself asks with.
+# Ids of the keys that this run uses.
 OWN_KEYS = os.environ["CONTRACT_KEYS"].split()
-# Things that stay, by the first part of their paths.
+# Ids of resources that must not be deleted, by the first segment of their path.
 KEPT = json.loads(os.environ["CONTRACT_KEPT"])
 TENANT = "default"
 BUILT_IN_KEY = "built-in"
 NO_SUBSCRIPTION = "sub_00000000000000000000000000"
 
 
-def is_sound(case, location: ParameterLocation) -> bool:
-    """Whether this part of the request is as the document wants it. Another part may be unsound on purpose."""
+def is_valid(case, location: ParameterLocation) -> bool:
+    """Whether this part of the request conforms to the document. Other parts may be invalid on purpose."""
     return case.meta is not None and not case.meta.is_negative_at(location)
 
 
 def may_be_contacted(url: str) -> bool:
-    """As the URL standard reads it: whatever is no http is refused, and goes nowhere."""
+    """Whether the URL standard parses this as http or https. The server rejects all other URLs."""
     return re.sub("[\t\r\n]", "", url).lstrip("".join(map(chr, range(33)))).lower().startswith("http")
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # What is wrong with one part of a request is found only if the others lead somewhere.
+    # An error in one part of a request is detected only if the other parts are valid.
     if isinstance(case.body, dict):
-        mend_body(case.body, is_sound(case, ParameterLocation.BODY))
-    if case.query and is_sound(case, ParameterLocation.QUERY):
-        mend_query(case.query, case.operation.path)
+        fix_body(case.body, is_valid(case, ParameterLocation.BODY))
+    if case.query and is_valid(case, ParameterLocation.QUERY):
+        fix_query(case.query, case.operation.path)
     if case.path_parameters and "id" in case.path_parameters:
-        mend_path(case)
+        fix_path(case)
 
 
-def mend_path(case):
+def fix_path(case):
     path, given = case.operation.path, case.path_parameters
-    # An id that no answer told of is made up, and leads nowhere. Links have ids of their own.
-    made_up = not case.meta.pool_draws and case.meta.phase.name != TestPhase.STATEFUL
-    if made_up and is_sound(case, ParameterLocation.PATH):
+    # An id that does not come from an answer is generated and does not exist. Links carry ids from answers.
+    generated = not case.meta.pool_draws and case.meta.phase.name != TestPhase.STATEFUL
+    if generated and is_valid(case, ParameterLocation.PATH):
         given["id"] = KEPT.get(path.split("/")[2], given["id"])
-    # What this run needs to the end is not deleted.
+    # Do not delete resources that this run still needs.
     if case.method == "DELETE" and given["id"] in OWN_KEYS:
         given["id"] = BUILT_IN_KEY
     if case.method == "DELETE" and given["id"] == KEPT["subscriptions"]:
         given["id"] = NO_SUBSCRIPTION
 
 
-def mend_query(query: dict, path: str):
-    # Cursors cannot be made up.
+def fix_query(query: dict, path: str):
+    # Generated cursors are never valid.
     for name in ("cursor", "after"):
         query.pop(name, None)
     # A tenant exists once it has a key, and a key belongs to one tenant.
@@ -65,12 +65,12 @@ def mend_query(query: dict, path: str):
             query["tenant"] = TENANT
 
 
-def mend_body(body: dict, sound: bool):
+def fix_body(body: dict, valid: bool):
     url = body.get("url")
-    # Nothing is delivered anywhere but to this machine.
-    if isinstance(url, str) and len(url) <= 2048 and (sound or may_be_contacted(url)):
+    # Deliver only to this machine.
+    if isinstance(url, str) and len(url) <= 2048 and (valid or may_be_contacted(url)):
         body["url"] = f"{RECEIVER}/contract-{zlib.crc32(url.encode()) % 7}"
-    # Keys expire in the future, and `since` is not later than `until`.
+    # `expires_at` must be in the future, and `since` must not be later than `until`.
     for name, time in (("expires_at", "2999-12-31T00:00:00Z"), ("since", "1970-01-01T00:00:00Z")):
-        if sound and isinstance(body.get(name), str):
+        if valid and isinstance(body.get(name), str):
             body[name] = time

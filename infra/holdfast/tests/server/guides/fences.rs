@@ -1,14 +1,14 @@
-//! The fenced blocks of a page.
+//! Reads the fenced code blocks of a page.
 
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) tag: String,
     pub(crate) text: String,
-    /// Of the opening fence, counted from 1.
+    /// Line number of the opening fence, counted from 1.
     pub(crate) line: usize,
 }
 
-/// In order. A fence that is never closed is a fault of the page.
+/// Returns the blocks in order. Panics if a fence is not closed.
 pub(crate) fn of(page: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut open: Option<Block> = None;
@@ -26,11 +26,11 @@ pub(crate) fn of(page: &str) -> Vec<Block> {
             (None, None) => {}
         }
     }
-    assert!(open.is_none(), "a fence is never closed: {open:?}");
+    assert!(open.is_none(), "a fence is not closed: {open:?}");
     blocks
 }
 
-/// The page without its blocks, line by line, so that lines keep their numbers.
+/// Returns the lines of the page with its blocks blanked out, so that lines keep their numbers.
 pub(crate) fn prose(page: &str) -> Vec<&str> {
     let mut inside = false;
     let lines = page.lines().map(|line| {

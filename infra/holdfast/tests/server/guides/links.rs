@@ -1,4 +1,4 @@
-//! Links from page to page lead somewhere.
+//! Checks the links between the pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use super::{fences, top};
 
 #[test]
-fn every_link_leads_to_a_file_and_a_heading() {
+fn every_link_points_to_a_file_and_a_heading() {
     let mut broken = Vec::new();
     for page in pages(&top()) {
         let text = fs::read_to_string(&page).unwrap();
         for (number, line) in fences::prose(&text).into_iter().enumerate() {
             for target in targets(line) {
-                if let Some(fault) = fault(&page, target) {
-                    broken.push(format!("{}:{}: {target}: {fault}", page.display(), number + 1));
+                if let Some(problem) = find_problem(&page, target) {
+                    broken.push(format!("{}:{}: {target}: {problem}", page.display(), number + 1));
                 }
             }
         }
@@ -30,7 +30,22 @@ fn every_guide_is_linked_from_the_readme() {
     }
 }
 
-/// All pages of the repository.
+/// Returns the guides in the order in which the README first links to them.
+pub(super) fn guides_in_readme_order() -> Vec<PathBuf> {
+    let readme = fs::read_to_string(top().join("README.md")).unwrap();
+    let mut guides = Vec::new();
+    for line in fences::prose(&readme) {
+        for target in targets(line).filter(|target| target.starts_with("infra/docs/")) {
+            let page = top().join(target);
+            if !guides.contains(&page) {
+                guides.push(page);
+            }
+        }
+    }
+    guides
+}
+
+/// Returns all pages under a folder, except in `target` and in hidden folders other than `.github`.
 pub(super) fn pages(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
@@ -47,14 +62,14 @@ pub(super) fn pages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Of `[text](target)`, code aside.
+/// Returns the targets of all `[text](target)` in a line, except in code.
 fn targets(line: &str) -> impl Iterator<Item = &str> {
     let prose = line.split('`').step_by(2);
-    // A text in backticks tears a link apart, but its end stays whole.
+    // Backticks in the text split a link, but its `](target)` stays in one part.
     prose.flat_map(|part| part.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0)))
 }
 
-fn fault(page: &Path, target: &str) -> Option<String> {
+fn find_problem(page: &Path, target: &str) -> Option<String> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
     }
@@ -70,7 +85,7 @@ fn fault(page: &Path, target: &str) -> Option<String> {
     (!found).then(|| "no such heading".to_owned())
 }
 
-/// A heading's anchor: in lower case, without punctuation, with hyphens for spaces.
+/// Returns the anchor of a heading: lower case, without punctuation, hyphens for spaces.
 fn slug(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = text.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));

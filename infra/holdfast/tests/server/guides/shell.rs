@@ -1,4 +1,4 @@
-//! Runs the commands of a page, in order, against a server of their own.
+//! Runs the commands of a guide in order, on the server that the guide starts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use holdfast_e2e::waiting::{SOON, until};
 use serde_json::Value;
 
 use super::fences::Block;
-use crate::process::{Process, Server};
+use crate::process::Process;
 
-/// As first-steps.md starts it.
-const SPEED: u32 = 3_600;
-/// Stands in the page for the address that the server of a reader has.
-const SHOWN_BASE: &str = "http://127.0.0.1:8080";
-/// What a page calls an id that a reader copies from an answer, the field it has there, and how it begins.
-const NAMED: [(&str, &str, &str); 6] = [
+/// The data folder in the guides. Each guide empties it before it starts Holdfast.
+const GUIDE_DATA: &str = "/tmp/holdfast-guide";
+/// The address of the server in the guides. The test uses a free port instead.
+const GUIDE_BASE: &str = "http://127.0.0.1:8080";
+/// A placeholder that the reader replaces with a value from an answer, the field of that value, and its prefix.
+const PLACEHOLDERS: [(&str, &str, &str); 6] = [
     ("SUBSCRIPTION_ID", "id", "sub_"),
     ("DELIVERY_ID", "id", "dlv_"),
     ("URL_ID", "url_id", "url_"),
@@ -24,7 +24,7 @@ const NAMED: [(&str, &str, &str); 6] = [
     ("KEY_ID", "id", "key_"),
     ("NEW_KEY", "key", "hf_"),
 ];
-/// Shows what was answered, and fails where the status is not the expected one: 2xx, or what the command says behind a `#`.
+/// Prints the answer, and fails if the status is neither 2xx nor the one in the comment after the command.
 const PRELUDE: &str = r##"set -euo pipefail
 curl() {
   local status
@@ -36,75 +36,87 @@ curl() {
 "##;
 
 pub(super) struct Shell {
-    /// Where a reader would be: the data of the server is in it.
+    /// The working folder of the commands.
     folder: PathBuf,
-    server: Process,
-    base: String,
-    /// `export` lines so far.
+    /// Stands in for `GUIDE_DATA`.
+    data: String,
+    server: Option<RunningServer>,
+    /// All `export` lines of the page so far.
     exports: String,
+    /// All answers of the page so far, for the placeholders.
     answers: Vec<Value>,
 }
 
+struct RunningServer {
+    process: Process,
+    base: String,
+}
+
 impl Shell {
-    pub(super) fn start(folder: &Path) -> Shell {
-        let Server { process, base, key, .. } = develop(folder, SPEED);
-        let exports = format!("export BASE={base} KEY={key}\n");
-        Shell { folder: folder.to_owned(), server: process, base, exports, answers: Vec::new() }
+    pub(super) fn new(folder: &Path) -> Shell {
+        let data = folder.join("data").to_str().expect("a UTF-8 path").to_owned();
+        Shell { folder: folder.to_owned(), data, server: None, exports: String::new(), answers: Vec::new() }
     }
 
-    /// Runs a block, until the answer to its last command is what is shown behind it if that can be waited for.
+    /// Stops the server, as every guide asks the reader to, and forgets the variables. The data folder stays as it is.
+    pub(super) fn begin_page(&mut self) {
+        self.server = None;
+        self.exports.clear();
+        self.answers.clear();
+    }
+
+    /// Runs a block. If it only reads, repeats it until the answer to its last command is the one shown.
     pub(super) async fn run(&mut self, block: &Block, shown: Option<&Value>) -> Result<()> {
-        if let Some((_, args)) = block.text.split_once(" -- ").filter(|(run, _)| run.starts_with("cargo run"))
-        {
-            return self.start_again(args.trim());
+        if let Some((before, start)) = split_start(&block.text) {
+            return self.start_server(before, start);
         }
         let script = self.script(&block.text)?;
-        let Some(shown) = shown else { return self.once(&script).map(|_| ()) };
-        let asks_only = !["-d ", "-X ", "--data"].iter().any(|flag| script.contains(flag));
-        if !asks_only {
-            let last = self.once(&script)?;
-            ensure!(super::shown::agrees(shown, &last), "answered {last}, shown is {shown}");
+        let Some(shown) = shown else { return self.run_once(&script).map(|_| ()) };
+        let only_reads = !["-d ", "-X ", "--data"].iter().any(|flag| script.contains(flag));
+        if !only_reads {
+            let last = self.run_once(&script)?;
+            ensure!(super::shown::agrees(shown, &last), "the answer is {last}, but the page shows {shown}");
             return Ok(());
         }
         let mut last = Value::Null;
         let agreed = until("the answer is as shown", SOON, async || {
-            last = self.once(&script)?;
+            last = self.run_once(&script)?;
             Ok(super::shown::agrees(shown, &last).then_some(()))
         });
-        agreed.await.with_context(|| format!("answered {last}, shown is {shown}"))
+        agreed.await.with_context(|| format!("the answer is {last}, but the page shows {shown}"))
     }
 
-    /// As the page says, in a folder of its own.
-    fn start_again(&mut self, args: &str) -> Result<()> {
-        self.folder = self.folder.join("again");
-        fs::create_dir_all(&self.folder)?;
-        match args.split(' ').collect::<Vec<_>>()[..] {
-            ["--speed", speed] => {
-                let Server { process, base, key, .. } = develop(&self.folder, speed.parse()?);
-                self.exports = format!("export BASE={base} KEY={key}\n");
-                (self.server, self.base) = (process, base);
-            }
-            ["serve", "--listen", _, "--data", data] => {
-                let data = self.folder.join(data);
-                let data = data.to_str().context("a path that is text")?;
-                self.server = Process::spawn(&["serve", "--listen", "127.0.0.1:0", "--data", data]);
-                let greeting = self.server.line();
-                let base = greeting.split(' ').find(|word| word.starts_with("http://"));
-                self.base = base.context("no address in the greeting")?.to_owned();
-                self.exports.clear();
-            }
-            _ => bail!("a start that no test knows: {args}"),
+    /// Runs the lines before `cargo run … -- ARGS`, then starts Holdfast with these arguments on a free port.
+    fn start_server(&mut self, before: &str, start: &str) -> Result<()> {
+        let before = before.replace(GUIDE_DATA, &self.data);
+        self.run_once(&format!("set -euo pipefail\n{before}"))?;
+        ensure!(!Path::new(&self.data).exists(), "the page does not start from an empty data folder");
+        let (_, args) = start.split_once(" -- ").context("`cargo run` without arguments for Holdfast")?;
+        let args = args.trim().replace(GUIDE_DATA, &self.data);
+        ensure!(args.contains(&self.data), "the page does not start Holdfast with --data {GUIDE_DATA}");
+        let mut args: Vec<&str> = args.split(' ').collect();
+        match args.iter().position(|arg| *arg == "--listen") {
+            Some(listen) => *args.get_mut(listen + 1).context("--listen without a value")? = "127.0.0.1:0",
+            None => args.extend(["--listen", "127.0.0.1:0"]),
         }
+        args.extend(["--log-level", "warn"]);
+        let process = Process::spawn(&args);
+        let greeting = process.line();
+        let base = greeting.split(' ').find(|word| word.starts_with("http://"));
+        let base = base.with_context(|| format!("no address in {greeting:?}"))?.to_owned();
+        self.server = Some(RunningServer { process, base });
         Ok(())
     }
 
-    /// The block as bash gets it: with the addresses and ids that are right here.
+    /// Returns the block as bash runs it, with the real address, folder and ids.
     fn script(&mut self, text: &str) -> Result<String> {
-        let mut text = text.replace(SHOWN_BASE, &self.base);
-        for (name, field, prefix) in NAMED {
+        let server = self.server.as_ref().context("the page does not start Holdfast before this command")?;
+        let mut text = text.replace(GUIDE_BASE, &server.base).replace(GUIDE_DATA, &self.data);
+        for (name, field, prefix) in PLACEHOLDERS {
             if text.contains(name) {
-                let id = self.answers.iter().rev().find_map(|answer| find(answer, field, prefix));
-                text = text.replace(name, &id.with_context(|| format!("no answer had a {name} so far"))?);
+                let value = self.answers.iter().rev().find_map(|answer| find(answer, field, prefix));
+                text = text
+                    .replace(name, &value.with_context(|| format!("no answer so far contains a {name}"))?);
             }
         }
         for line in text.lines().filter(|line| line.starts_with("export ")) {
@@ -113,26 +125,30 @@ impl Shell {
         Ok(format!("{PRELUDE}{}{}", self.exports, with_expected_statuses(&text)))
     }
 
-    /// The answer to the last command, if it is JSON.
-    fn once(&mut self, script: &str) -> Result<Value> {
+    /// Returns the answer to the last command, or null if it is not JSON.
+    fn run_once(&mut self, script: &str) -> Result<Value> {
         let answer = self.folder.join("answer");
         let _ = fs::remove_file(&answer);
-        let done = Command::new("bash").arg("-c").arg(script).current_dir(&self.folder).output()?;
-        let (said, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        if !done.status.success() {
-            bail!("{wrong}\nit answered: {said}\nthe server says: {}", self.server.stderr());
+        let output = Command::new("bash").arg("-c").arg(script).current_dir(&self.folder).output()?;
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        if !output.status.success() {
+            let server_log = self.server.as_ref().map(|server| server.process.stderr()).unwrap_or_default();
+            bail!("{stderr}\nthe answers: {stdout}\nthe log of the server: {server_log}");
         }
-        self.answers.extend(said.lines().filter_map(|line| serde_json::from_str(line).ok()));
+        self.answers.extend(stdout.lines().filter_map(|line| serde_json::from_str(line).ok()));
         let last = fs::read_to_string(&answer).unwrap_or_default();
         Ok(serde_json::from_str(&last).unwrap_or_default())
     }
 }
 
-fn develop(folder: &Path, speed: u32) -> Server {
-    Server::start(&folder.join(".holdfast"), speed, &["--log-level", "warn"])
+/// Splits a block that starts Holdfast into the lines before `cargo run`, and that line.
+fn split_start(text: &str) -> Option<(&str, &str)> {
+    let start = text.lines().find(|line| line.starts_with("cargo run"))?;
+    Some((text.split_once(start)?.0, start))
 }
 
-/// The first text of that name that begins so, or an `id` that does.
+/// Returns the first string with this prefix in the given field or in `id`, at any depth.
 fn find(answer: &Value, field: &str, prefix: &str) -> Option<String> {
     match answer {
         Value::Object(fields) => {
@@ -145,14 +161,14 @@ fn find(answer: &Value, field: &str, prefix: &str) -> Option<String> {
     }
 }
 
-/// `curl … # 409` expects a 409.
+/// Makes `curl … # 409` expect a 409.
 fn with_expected_statuses(text: &str) -> String {
     let mut script = String::new();
     for line in text.lines() {
         let status = line.rsplit_once(" # ").and_then(|(_, comment)| comment.get(..3));
         script += &format!("{line}\n");
         if let Some(status) = status.filter(|status| status.parse::<u16>().is_ok()) {
-            let at = script.rfind("curl ").expect("a status behind a call");
+            let at = script.rfind("curl ").expect("a status follows a curl command");
             script.insert_str(at, &format!("EXPECTED={status} "));
         }
     }

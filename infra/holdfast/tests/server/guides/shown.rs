@@ -1,8 +1,8 @@
-//! Whether an answer is what a page shows of it.
+//! Compares an answer with the excerpt that a page shows.
 
 use serde_json::Value;
 
-/// A page may show a part of the fields. `…` in a text stands for anything, and at the end of a list for more items.
+/// A page may show only some fields. `…` in a string matches any text, and `"…"` at the end of a list matches any further items.
 pub(super) fn agrees(shown: &Value, actual: &Value) -> bool {
     match (shown, actual) {
         (Value::Object(shown), Value::Object(actual)) => {
@@ -34,7 +34,7 @@ fn text_agrees(shown: &str, actual: &str) -> bool {
 }
 
 #[test]
-fn a_part_of_an_answer_agrees_with_it() {
+fn an_excerpt_of_an_answer_agrees_with_it() {
     let actual =
         serde_json::json!({ "items": [{ "id": "dlv_12", "n": 1 }, { "id": "dlv_34" }], "next": null });
     let cases = [
