@@ -4,6 +4,7 @@
 //! the same time, and on a host that already has data.
 
 pub mod clock;
+#[cfg(feature = "aws")]
 pub mod cloud;
 pub mod host;
 pub mod key;
@@ -20,6 +21,7 @@ use anyhow::Result;
 use futures_util::StreamExt;
 use tokio::time::Instant;
 
+#[cfg(feature = "aws")]
 pub use cloud::Cloud;
 pub use host::{Answer, Host};
 pub use key::Key;
@@ -62,6 +64,7 @@ async fn run_everywhere(host: &Host, only: Option<&str>) -> Report {
 }
 
 /// The same, and then those for AWS, one at a time.
+#[cfg(feature = "aws")]
 pub async fn run_on_aws(host: &Host, cloud: &Cloud, only: Option<&str>) -> Report {
     let host = match host.in_own_tenant().await {
         Ok(host) => host,

@@ -1,10 +1,11 @@
-use std::path::PathBuf;
+#[cfg(feature = "aws")]
+mod aws;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Args, Parser};
-use holdfast_e2e::cloud::{Cloud, QueueUrls, Queues};
-use holdfast_e2e::{Host, Receiver, Timing};
+use clap::Parser;
+use holdfast_e2e::{Host, Receiver, Report};
 
 /// Drives a running Holdfast over HTTP and says what it does not do as it should.
 #[derive(Parser)]
@@ -25,49 +26,9 @@ struct Arguments {
     /// Only the scenarios whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    #[cfg(feature = "aws")]
     #[command(flatten)]
-    aws: Option<Aws>,
-}
-
-/// For a host on an AWS emulator: all of these, or none.
-#[derive(Args)]
-#[group(requires_all = ["aws_endpoint", "first_queue", "retry_queue", "dead_letter_queue", "emulator", "function", "holdfast"])]
-struct Aws {
-    /// Where the emulator is.
-    #[arg(long, value_name = "URL", required = false)]
-    aws_endpoint: String,
-    #[arg(long, value_name = "URL", required = false)]
-    first_queue: String,
-    #[arg(long, value_name = "URL", required = false)]
-    retry_queue: String,
-    #[arg(long, value_name = "URL", required = false)]
-    dead_letter_queue: String,
-    /// The emulator's process.
-    #[arg(long, value_name = "PID", required = false)]
-    emulator: i32,
-    /// The program of a function that delivers.
-    #[arg(long, value_name = "FILE", required = false)]
-    function: PathBuf,
-    /// The `holdfast` command.
-    #[arg(long, value_name = "FILE", required = false)]
-    holdfast: PathBuf,
-}
-
-impl Aws {
-    async fn cloud(self) -> Cloud {
-        let urls = QueueUrls {
-            first: self.first_queue,
-            retry: self.retry_queue,
-            dead_letters: self.dead_letter_queue,
-        };
-        Cloud {
-            queues: Queues::new(&self.aws_endpoint, urls).await,
-            endpoint: self.aws_endpoint,
-            emulator: self.emulator,
-            function: self.function,
-            command: self.holdfast,
-        }
-    }
+    aws: Option<aws::Aws>,
 }
 
 #[tokio::main]
@@ -77,14 +38,7 @@ async fn main() -> Result<ExitCode> {
     if let Some(name) = &args.host_header {
         host = host.named(name)?;
     }
-    let only = args.only.as_deref();
-    let report = match args.aws {
-        Some(aws) => {
-            let host = host.keeping_time(Timing::on_aws(args.speed));
-            holdfast_e2e::run_on_aws(&host, &aws.cloud().await, only).await
-        }
-        None => holdfast_e2e::run(&host, only).await,
-    };
+    let report = run(host, args).await;
     // A name that chose nothing is a mistake and no success.
     let good = report.failed.is_empty() && !report.passed.is_empty();
     let verdict = if good { "ok" } else { "FAILED" };
@@ -95,4 +49,20 @@ async fn main() -> Result<ExitCode> {
         report.failed.len()
     );
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(feature = "aws")]
+async fn run(host: Host, args: Arguments) -> Report {
+    match args.aws {
+        Some(aws) => {
+            let host = host.keeping_time(holdfast_e2e::Timing::on_aws(args.speed));
+            holdfast_e2e::run_on_aws(&host, &aws.cloud().await, args.only.as_deref()).await
+        }
+        None => holdfast_e2e::run(&host, args.only.as_deref()).await,
+    }
+}
+
+#[cfg(not(feature = "aws"))]
+async fn run(host: Host, args: Arguments) -> Report {
+    holdfast_e2e::run(&host, args.only.as_deref()).await
 }

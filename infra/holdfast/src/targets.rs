@@ -10,7 +10,7 @@ pub(crate) struct TargetArgs {
     /// A network that may be delivered to though it is not public, such as 10.0.0.0/8. May be given more than once.
     #[arg(long, value_name = "CIDR")]
     allow_target: Vec<String>,
-    /// The proxy that attempts go through, such as http://proxy.internal:3128. Those of the environment are not used.
+    /// The proxy that attempts go through, such as `http://proxy.internal:3128`. Those of the environment are not used.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
 }

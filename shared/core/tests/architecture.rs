@@ -1,5 +1,5 @@
 //! Architecture Invariant: functions, infra → api, aws, embedded, egress, sim → core → nothing of ours; and core has no clock,
-//! no randomness, no runtime and no I/O.
+//! no randomness, no runtime and no I/O. Tests build only what they need, and everything builds with the minimum Rust version.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the workspace has failed")]
 
@@ -99,4 +99,72 @@ fn dependencies_point_inwards() {
             }
         }
     }
+}
+
+/// The names of the packages that `cargo tree` lists for these arguments, with their dev- and build-dependencies.
+fn test_dependencies(packages: &[&str]) -> Vec<String> {
+    let mut args =
+        vec!["tree", "--locked", "--edges", "normal,dev,build", "--prefix", "none", "--format", "{p}"];
+    args.extend(packages);
+    cargo(&args).lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+fn is_of_aws(name: &String) -> bool {
+    name.starts_with("aws-") || name == "holdfast-aws"
+}
+
+/// The SDK takes minutes to compile. Its crates are for the AWS adapters, the functions and the feature `aws` alone.
+#[test]
+fn tests_on_one_machine_build_no_aws_sdk() {
+    let adapters = test_dependencies(&["-p", "holdfast-aws"]);
+    assert!(adapters.iter().any(is_of_aws), "the AWS crates have other names now");
+    for package in ["holdfast-core", "holdfast"] {
+        let dependencies = test_dependencies(&["-p", package]);
+        assert!(dependencies.iter().any(|name| name == "serde"), "the tree of {package} was read");
+        let found: Vec<_> = dependencies.iter().filter(|name| is_of_aws(name)).collect();
+        assert!(found.is_empty(), "cargo test -p {package} builds {found:?}");
+    }
+}
+
+/// `infra/test quick` runs the workspace without the packages that it excludes, and those without the feature `aws`.
+#[test]
+fn the_quick_tests_build_no_aws_sdk() {
+    let script = std::fs::read_to_string(root().join("infra/test")).unwrap();
+    let line = script.lines().find_map(|line| line.strip_prefix("without_aws=(")?.strip_suffix(')')).unwrap();
+    let dependencies = test_dependencies(&line.split(' ').collect::<Vec<_>>());
+    assert!(dependencies.iter().any(|name| name == "holdfast-embedded"), "the tree was read");
+    let found: Vec<_> = dependencies.iter().filter(|name| is_of_aws(name)).collect();
+    assert!(found.is_empty(), "infra/test quick builds {found:?}");
+}
+
+/// Compares as versions are compared: `1.88` is `1.88.0`, and older than `1.100`.
+fn version(text: &str) -> [u32; 3] {
+    let mut parts = text.split('.').map(|part| part.parse().unwrap());
+    std::array::from_fn(|_| parts.next().unwrap_or(0))
+}
+
+#[test]
+fn the_minimum_rust_version_is_enough_for_every_dependency() {
+    let metadata: serde_json::Value =
+        serde_json::from_str(&cargo(&["metadata", "--locked", "--all-features", "--format-version", "1"]))
+            .unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let minimum = version(env!("CARGO_PKG_RUST_VERSION"));
+    let needed: Vec<(String, [u32; 3])> = packages
+        .iter()
+        .filter_map(|p| {
+            Some((format!("{} {}", p["name"], p["version"]), version(p["rust_version"].as_str()?)))
+        })
+        .collect();
+    assert!(needed.len() > 100, "the dependencies were read");
+    let newer: Vec<_> = needed.iter().filter(|(_, needs)| *needs > minimum).collect();
+    assert!(newer.is_empty(), "rust-version in Cargo.toml is {minimum:?}, but these need more: {newer:?}");
+}
+
+#[test]
+fn the_workflow_checks_the_minimum_rust_version() {
+    let workflow = std::fs::read_to_string(root().join(".github/workflows/ci.yml")).unwrap();
+    let toolchains: Vec<&str> =
+        workflow.lines().filter_map(|line| line.trim().strip_prefix("RUSTUP_TOOLCHAIN: ")).collect();
+    assert_eq!(toolchains, [format!("{:?}", env!("CARGO_PKG_RUST_VERSION"))]);
 }

@@ -1,5 +1,4 @@
 //! The contract suite on the embedded store and queues.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,4 @@
 //! What survives a restart, and what is refused at opening.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,4 @@
 //! What the embedded queue promises beyond the port: limits of memory and of groups, and waking those who wait.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,0 +1,45 @@
+use std::path::PathBuf;
+
+use clap::Args;
+use holdfast_e2e::cloud::{Cloud, QueueUrls, Queues};
+
+/// For a host on an AWS emulator: all of these, or none.
+#[derive(Args)]
+#[group(requires_all = ["aws_endpoint", "first_queue", "retry_queue", "dead_letter_queue", "emulator", "function", "holdfast"])]
+pub(crate) struct Aws {
+    /// Where the emulator is.
+    #[arg(long, value_name = "URL", required = false)]
+    aws_endpoint: String,
+    #[arg(long, value_name = "URL", required = false)]
+    first_queue: String,
+    #[arg(long, value_name = "URL", required = false)]
+    retry_queue: String,
+    #[arg(long, value_name = "URL", required = false)]
+    dead_letter_queue: String,
+    /// The emulator's process.
+    #[arg(long, value_name = "PID", required = false)]
+    emulator: i32,
+    /// The program of a function that delivers.
+    #[arg(long, value_name = "FILE", required = false)]
+    function: PathBuf,
+    /// The `holdfast` command.
+    #[arg(long, value_name = "FILE", required = false)]
+    holdfast: PathBuf,
+}
+
+impl Aws {
+    pub(crate) async fn cloud(self) -> Cloud {
+        let urls = QueueUrls {
+            first: self.first_queue,
+            retry: self.retry_queue,
+            dead_letters: self.dead_letter_queue,
+        };
+        Cloud {
+            queues: Queues::new(&self.aws_endpoint, urls).await,
+            endpoint: self.aws_endpoint,
+            emulator: self.emulator,
+            function: self.function,
+            command: self.holdfast,
+        }
+    }
+}
