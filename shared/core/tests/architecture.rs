@@ -1,5 +1,5 @@
-//! Architecture Invariant: functions, infra → api, aws, embedded, egress, sim → core → nothing of ours; and core has no clock,
-//! no randomness, no runtime and no I/O. Tests build only what they need, and everything builds with the minimum Rust version.
+//! Architecture Invariant: functions, infra → api, aws, embedded, egress, sim → host → core → nothing of ours; and core has no
+//! clock, no randomness, no runtime and no I/O. Tests build only what they need, and everything builds with the minimum Rust version.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read the workspace has failed")]
 
@@ -60,14 +60,15 @@ fn visit(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
     }
 }
 
-/// 0: core; 1: what stands beside it; 2: what is deployed or run.
+/// 0: core; 1: what every host takes from its machine; 2: the adapters; 3: what is deployed or run.
 fn layer(manifest: &str) -> Option<u8> {
     let parts: Vec<&str> =
         Path::new(manifest).components().rev().filter_map(|c| c.as_os_str().to_str()).collect();
     match (parts.get(2).copied(), parts.get(1).copied()) {
         (Some("shared"), Some("core")) => Some(0),
-        (Some("shared"), _) => Some(1),
-        (Some("functions" | "infra"), _) => Some(2),
+        (Some("shared"), Some("host")) => Some(1),
+        (Some("shared"), _) => Some(2),
+        (Some("functions" | "infra"), _) => Some(3),
         _ => None,
     }
 }

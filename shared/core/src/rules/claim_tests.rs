@@ -42,7 +42,7 @@ fn a_live_lease_is_waited_for_and_a_lapsed_one_taken_twice() {
 fn parking_does_not_forget_how_often_an_attempt_was_taken() {
     let mut record = record();
     record.claim(at(START), TIMEOUT);
-    record.claim(at(START), TIMEOUT);
+    record.claim(at(START + TIMEOUT), TIMEOUT);
     record.park();
     record.unpark(START);
     assert_eq!(ask(&record, START), OnTicket::CountAsInterrupted);
@@ -94,7 +94,7 @@ fn a_lease_that_is_given_back_was_never_taken() {
     record.release_claim();
     assert_eq!(record.lease, None);
     record.claim(at(START), TIMEOUT);
-    record.claim(at(START), TIMEOUT);
+    record.claim(at(START + TIMEOUT), TIMEOUT);
     record.release_claim();
     assert_eq!(ask(&record, START), OnTicket::Claim);
 }
