@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ports::{
-    Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
+    Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError, Settlement,
+    UnreadableMessage,
 };
 use holdfast_core::records::Message;
 use holdfast_core::time::{Now, Timestamp};
@@ -21,6 +22,8 @@ pub struct MemoryQueue {
 struct State {
     queues: HashMap<QueueName, Messages>,
     last_id: u64,
+    /// The next send to this queue is refused.
+    refuses: Option<QueueName>,
 }
 
 #[derive(Default)]
@@ -103,6 +106,25 @@ impl MemoryQueue {
         }
     }
 
+    /// Everything in the queue is gone, as if it had never been sent.
+    pub fn lose_all(&self, queue: QueueName) {
+        self.on(queue, |messages| messages.by_id.clear());
+    }
+
+    /// The next send to this queue fails, and none of its messages is taken.
+    pub fn refuse_next(&self, queue: QueueName) {
+        self.lock().refuses = Some(queue);
+    }
+
+    /// What is in the queue, with the time at which the schedule's clock lets it be received; oldest first.
+    #[must_use]
+    pub fn messages(&self, queue: QueueName) -> Vec<(Message, Timestamp)> {
+        self.on(queue, |messages| {
+            let held = messages.by_id.values();
+            held.filter_map(|held| Some((Message::decode(&held.payload).ok()?, held.deliver_at))).collect()
+        })
+    }
+
     /// How many messages there are: ready, delayed or invisible.
     #[must_use]
     pub fn len(&self, queue: QueueName) -> usize {
@@ -145,6 +167,10 @@ impl MemoryQueue {
 impl Queue for MemoryQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
         let now = self.clock.now();
+        if self.lock().refuses.take_if(|refuses| *refuses == queue).is_some() {
+            let source = QueueError::Failed(Arc::new(std::io::Error::other("told to refuse")));
+            return Err(SendError { unsent: messages, source });
+        }
         for Outgoing { message, delay } in messages {
             self.put(queue, Held::new(message.encode(), now + delay.as_duration()));
         }
@@ -164,7 +190,11 @@ impl Inbox for MemoryQueue {
                 held.visible_at = now.real + self.visibility;
                 messages.served.clone_from(&held.group);
                 received.push(Received {
-                    message: Message::decode(&held.payload),
+                    message: Message::decode(&held.payload).map_err(|why| UnreadableMessage {
+                        why,
+                        payload: held.payload.clone().into(),
+                        group: Some(held.group.clone()),
+                    }),
                     receipt: Receipt(format!("{id}.{}", held.received)),
                     receive_count: held.received,
                 });
@@ -173,24 +203,38 @@ impl Inbox for MemoryQueue {
         }))
     }
 
-    async fn delete(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        self.on(queue, |messages| {
-            for receipt in receipts {
-                if let Some((id, _)) = messages.named(&receipt) {
-                    messages.by_id.remove(&id);
+    async fn settle(
+        &self,
+        queue: QueueName,
+        settlements: Vec<(Receipt, Settlement)>,
+    ) -> Vec<Result<(), QueueError>> {
+        let settled = settlements.into_iter().map(|(receipt, settlement)| {
+            self.settle_one(queue, &receipt, settlement);
+            Ok(())
+        });
+        settled.collect()
+    }
+}
+
+impl MemoryQueue {
+    fn settle_one(&self, queue: QueueName, receipt: &Receipt, settlement: Settlement) {
+        let now = self.clock.both();
+        let resent = self.on(queue, |messages| {
+            let (id, held) = messages.named(receipt)?;
+            match settlement {
+                Settlement::RetryAfter(wait) => held.visible_at = now.real + wait,
+                // Kept for a person, and never received again.
+                Settlement::DeadLetter(_) => held.visible_at = Timestamp::MAX,
+                Settlement::Delete => drop(messages.by_id.remove(&id)),
+                Settlement::Resend { delay, .. } => {
+                    let held = messages.by_id.remove(&id)?;
+                    return Some(Held::new(held.payload, now.schedule + delay.as_duration()));
                 }
             }
+            None
         });
-        Ok(())
-    }
-
-    async fn postpone(&self, queue: QueueName, receipt: Receipt, wait: Duration) -> Result<(), QueueError> {
-        let visible_at = self.clock.now_real() + wait;
-        self.on(queue, |messages| {
-            if let Some((_, held)) = messages.named(&receipt) {
-                held.visible_at = visible_at;
-            }
-        });
-        Ok(())
+        if let Some(held) = resent {
+            self.put(queue, held);
+        }
     }
 }

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -113,7 +113,7 @@ impl MemoryStore {
 impl Store for MemoryStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
         if keys.len() > MAX_KEYS {
-            return Err(StoreError(format!("{} keys are more than {MAX_KEYS}", keys.len())));
+            return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let state = self.lock();
         Ok(keys.iter().map(|key| state.records.get(key).cloned()).collect())
@@ -191,7 +191,9 @@ impl Store for MemoryStore {
         let puts = self.lock().puts;
         match puts {
             Puts::Written => {}
-            Puts::Refused => return Err(StoreError("told to refuse".to_owned())),
+            Puts::Refused => {
+                return Err(StoreError::Failed(Arc::new(std::io::Error::other("told to refuse"))));
+            }
             Puts::Stuck => std::future::pending().await,
         }
         let mut state = self.lock();
@@ -250,11 +252,11 @@ impl Store for MemoryStore {
 
 fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
     if writes.len() > MAX_WRITES {
-        return Err(StoreError(format!("{} writes are more than {MAX_WRITES}", writes.len())));
+        return Err(StoreError::Invalid(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
     let keys: BTreeSet<Key> = writes.iter().map(Write::key).collect();
     if keys.len() < writes.len() {
-        return Err(StoreError("a transaction writes each key once".to_owned()));
+        return Err(StoreError::Invalid("a transaction writes each key once".to_owned()));
     }
     Ok(())
 }
@@ -288,6 +290,6 @@ fn write_cursor((sort, key): &(String, Key)) -> String {
 
 fn read_cursor(cursor: &str) -> Result<(String, Key), StoreError> {
     let (sort, partition, key) = serde_json::from_str::<(String, String, String)>(cursor)
-        .map_err(|_| StoreError("not a cursor of this list".to_owned()))?;
+        .map_err(|_| StoreError::Invalid("not a cursor of this list".to_owned()))?;
     Ok((sort, Key::new(partition, key)))
 }

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::time::Timestamp;
 
 /// Both window counters are halved here, so that old history fades.
-const WINDOW_HALVED_AT: u64 = 10_000;
+pub const WINDOW_HALVED_AT: u64 = 10_000;
 /// The failure rate means nothing before this many attempts.
-const DISABLE_MIN_ATTEMPTS: u64 = 100;
-const DISABLE_FAILURE_PERCENT: u64 = 70;
-const DISABLE_STREAK: u64 = 2_000;
+pub const DISABLE_MIN_ATTEMPTS: u64 = 100;
+pub const DISABLE_FAILURE_PERCENT: u64 = 70;
+pub const DISABLE_STREAK: u64 = 2_000;
 const FREEZE_STREAK: u64 = 2_000;
 const FREEZE_SILENCE: Duration = Duration::from_secs(72 * 3600);
 const FREEZE_STREAK_ANY_TIME: u64 = 50_000;

@@ -11,9 +11,9 @@ pub mod fairness;
 pub mod lists;
 pub mod queue;
 mod samples;
+pub mod states;
 pub mod store;
 pub mod sweep;
-pub mod topics;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -145,11 +145,11 @@ macro_rules! store_contract_tests {
             a_page_of_large_records_is_whole,
             a_long_list_comes_in_one_page,
         ]);
-        $crate::contract_tests!(@module $make, topics, [
-            deliveries_enter_and_leave_topics,
-            urls_enter_and_leave_topics,
-            outcomes_move_a_url_between_topics,
-            a_topic_is_in_order_and_comes_in_pages,
+        $crate::contract_tests!(@module $make, states, [
+            deliveries_enter_and_leave_states,
+            urls_enter_and_leave_states,
+            outcomes_move_a_url_between_states,
+            a_state_is_in_order_and_comes_in_pages,
             counting_ends_at_its_limit,
             a_query_may_start_where_nothing_is,
         ]);

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::JobId;
-use holdfast_core::ports::{Outgoing, QueueName, Received};
+use holdfast_core::ports::{Outgoing, QueueName, Receipt, Received, Settlement};
 use holdfast_core::records::Message;
 
 use super::concurrency::{EACH, THREADS, crowd};
@@ -24,8 +24,18 @@ async fn receive_one(h: &dyn Harness) -> Received {
 
 /// So that what was received does not come back in the middle of a case, where the visibility timeout is short.
 async fn delete(h: &dyn Harness, received: &[Received]) {
-    let receipts = received.iter().map(|received| received.receipt.clone()).collect();
-    h.inbox().delete(RETRY, receipts).await.unwrap();
+    delete_receipts(h, RETRY, received.iter().map(|received| received.receipt.clone()).collect()).await;
+}
+
+async fn delete_receipts(h: &dyn Harness, queue: QueueName, receipts: Vec<Receipt>) {
+    settle(h, queue, receipts.into_iter().map(|receipt| (receipt, Settlement::Delete)).collect()).await;
+}
+
+async fn settle(h: &dyn Harness, queue: QueueName, settlements: Vec<(Receipt, Settlement)>) {
+    let count = settlements.len();
+    let settled = h.inbox().settle(queue, settlements).await;
+    assert_eq!(settled.len(), count, "each settlement has a result");
+    settled.into_iter().for_each(|one| one.unwrap());
 }
 
 async fn nothing_is_ready(h: &dyn Harness) -> bool {
@@ -39,7 +49,7 @@ pub async fn a_delayed_message_is_received_at_its_time_and_not_before(h: &dyn Ha
     h.advance(wait);
     let sooner = receive_one(h).await;
     assert_eq!(sooner.message, Ok(ticket(2, 1)));
-    h.inbox().delete(RETRY, vec![sooner.receipt]).await.unwrap();
+    delete_receipts(h, RETRY, vec![sooner.receipt]).await;
     h.advance(wait - h.grain());
     assert!(nothing_is_ready(h).await);
     h.advance(h.grain());
@@ -70,7 +80,7 @@ pub async fn a_deleted_message_is_gone(h: &dyn Harness) {
     let receipt = receive_one(h).await.receipt;
     // Twice: deleting is idempotent.
     for _ in 0..2 {
-        h.inbox().delete(RETRY, vec![receipt.clone()]).await.unwrap();
+        delete_receipts(h, RETRY, vec![receipt.clone()]).await;
         h.advance(h.visibility());
         assert!(nothing_is_ready(h).await);
     }
@@ -81,7 +91,7 @@ pub async fn a_void_receipt_deletes_nothing(h: &dyn Harness) {
     let void = receive_one(h).await.receipt;
     h.advance(h.visibility());
     let current = receive_one(h).await.receipt;
-    h.inbox().delete(RETRY, vec![void]).await.unwrap();
+    delete_receipts(h, RETRY, vec![void]).await;
     h.advance(h.visibility());
     let again = receive_one(h).await;
     assert_ne!(again.receipt, current);
@@ -92,7 +102,7 @@ pub async fn a_late_delete_still_counts_if_nobody_received_the_message_again(h: 
     send(h, vec![now(ticket(1, 1))]).await;
     let receipt = receive_one(h).await.receipt;
     h.advance(h.visibility());
-    h.inbox().delete(RETRY, vec![receipt]).await.unwrap();
+    delete_receipts(h, RETRY, vec![receipt]).await;
     assert!(nothing_is_ready(h).await);
 }
 
@@ -100,7 +110,7 @@ pub async fn a_postponed_message_comes_back_after_its_wait(h: &dyn Harness) {
     send(h, vec![now(ticket(1, 1))]).await;
     let receipt = receive_one(h).await.receipt;
     let wait = Duration::from_secs(20);
-    h.inbox().postpone(RETRY, receipt, wait).await.unwrap();
+    settle(h, RETRY, vec![(receipt, Settlement::RetryAfter(wait))]).await;
     h.advance(wait - h.grain());
     assert!(nothing_is_ready(h).await);
     h.advance(h.grain());
@@ -112,7 +122,7 @@ pub async fn a_void_receipt_postpones_nothing(h: &dyn Harness) {
     let void = receive_one(h).await.receipt;
     h.advance(h.visibility());
     receive_one(h).await;
-    h.inbox().postpone(RETRY, void, Duration::ZERO).await.unwrap();
+    settle(h, RETRY, vec![(void, Settlement::RetryAfter(Duration::ZERO))]).await;
     assert!(nothing_is_ready(h).await);
 }
 
@@ -121,7 +131,7 @@ pub async fn a_message_sent_twice_is_received_twice(h: &dyn Harness) {
     send(h, vec![now(ticket(1, 1))]).await;
     let received = receive_all(h, RETRY).await;
     assert_eq!(received.len(), 2);
-    h.inbox().delete(RETRY, vec![received[0].receipt.clone()]).await.unwrap();
+    delete_receipts(h, RETRY, vec![received[0].receipt.clone()]).await;
     h.advance(h.visibility());
     assert_eq!(receive_one(h).await.receive_count, 2);
 }
@@ -165,7 +175,7 @@ pub async fn queues_do_not_mix(h: &dyn Harness) {
     send(h, vec![now(ticket(1, 1))]).await;
     assert!(receive_all(h, QueueName::First).await.is_empty());
     let receipt = receive_one(h).await.receipt;
-    h.inbox().delete(QueueName::First, vec![receipt]).await.unwrap();
+    delete_receipts(h, QueueName::First, vec![receipt]).await;
     h.advance(h.visibility());
     receive_one(h).await;
 }
@@ -179,7 +189,7 @@ pub async fn every_byte_of_a_body_survives(h: &dyn Harness) {
         send(h, vec![now(message.clone())]).await;
         let received = receive_one(h).await;
         assert!(received.message == Ok(message));
-        h.inbox().delete(RETRY, vec![received.receipt]).await.unwrap();
+        delete_receipts(h, RETRY, vec![received.receipt]).await;
     }
 }
 

@@ -8,9 +8,9 @@ use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
     Attempt, AttemptSummaries, AttemptSummary, BulkReplay, DeliveryRecord, EventRecord, IdPhase, Job,
     JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord,
-    Subscription, TenantVersion, UrlRecord, UrlReplay, VERSION,
+    Subscription, TenantVersion, UrlRecord, UrlReplay,
 };
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::rules::access::Role;
 use holdfast_core::rules::activity::Counts;
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
@@ -90,7 +90,7 @@ pub(super) fn logged(event: i64, to: u8) -> LoggedDelivery {
 /// Event number `event` is parked at URL `to`, due at `at(due)`.
 pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
     let mut record = delivery(event, to);
-    record.due_at = at(due);
+    record.progress.due_at = at(due);
     ParkedPointer::of(&record)
 }
 
@@ -112,8 +112,8 @@ pub(super) fn minute(n: i64, engine: &str) -> MinuteRecord {
     }
 }
 
-pub(super) fn glimpses() -> AttemptSummaries {
-    let glimpse = |n, error: Option<&str>| AttemptSummary {
+pub(super) fn attempt_summaries() -> AttemptSummaries {
+    let summary = |n, error: Option<&str>| AttemptSummary {
         delivery_id: delivery_key(1, 1).id(),
         event_id: "evt \u{1f980}".into(),
         event_type: "order.created".into(),
@@ -132,7 +132,7 @@ pub(super) fn glimpses() -> AttemptSummaries {
         at_real: at(2),
         engine: "engine".into(),
         number: 1,
-        glimpses: vec![glimpse(0, None), glimpse(1, Some("dns: \"nobody\""))],
+        summaries: vec![summary(0, None), summary(1, Some("dns: \"nobody\""))],
         omitted: 7,
         remove_at: at(3_600),
     }
@@ -148,7 +148,7 @@ pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
 
 /// A ticket for event number `event` and URL `to`.
 pub(super) fn ticket(event: i64, to: u8) -> Message {
-    Message::Delivery { key: delivery_key(event, to), url_id: url_id(to), epoch: 0, n: 1 }
+    Message::Delivery(DeliveryTicket { key: delivery_key(event, to), url_id: url_id(to), epoch: 0, n: 1 })
 }
 
 pub(super) fn first_attempt(event: i64, to: u8, body: Option<Bytes>) -> Message {

@@ -1,14 +1,14 @@
 use holdfast_core::ports::{Expect, MAX_KEYS, MAX_WRITES, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{
     Job, JobRecord, Key, OperatorGuard, Reassign, Record, SubscriptionChange, SubscriptionGuard,
-    TenantRecord, TenantVersion, UrlListEntry, UrlRecord, VERSION,
+    TenantRecord, TenantVersion, UrlListEntry, UrlRecord,
 };
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Now;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, delivery, event, glimpses, logged, minute, operator_key, outcome, parked, replay,
+    at, attempt, attempt_summaries, delivery, event, logged, minute, operator_key, outcome, parked, replay,
     replay_job, subscription, subscription_record, tenant, tenant_version, url, url_id,
 };
 
@@ -86,7 +86,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::TenantVersion(tenant_version("t", u64::MAX)),
         Record::Job(JobRecord { tenant: tenant(), id, job, look_at: at(3), looks: 0 }),
         Record::Minute(minute(1, "engine")),
-        Record::Glimpses(glimpses()),
+        Record::AttemptSummaries(attempt_summaries()),
         Record::Replay(replay()),
         Record::Job(replay_job()),
         Record::Key(operator_key()),

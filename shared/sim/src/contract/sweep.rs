@@ -9,7 +9,7 @@ use super::samples::{at, delivery};
 
 fn to_look_at(event: i64, look_at: Timestamp) -> Record {
     let mut record = delivery(event, 1);
-    record.look_at = Some(look_at);
+    record.progress.look_at = Some(look_at);
     Record::Delivery(record)
 }
 
@@ -52,7 +52,7 @@ pub async fn what_was_looked_at_is_not_overdue_again(h: &dyn Harness) {
 pub async fn what_is_finished_is_never_overdue(h: &dyn Harness) {
     h.store().put_each(vec![to_look_at(1, at(10)), to_look_at(2, at(10))]).await.unwrap();
     let mut done = delivery(1, 1);
-    done.succeed(at(20), Duration::from_secs(60));
+    done.progress.succeed(at(20), Duration::from_secs(60));
     let done = Record::Delivery(done);
     let delete = Write::Delete { key: to_look_at(2, at(10)).key(), expect: Expect::Any };
     h.store().write(vec![Write::put(done, Expect::Any), delete]).await.unwrap();

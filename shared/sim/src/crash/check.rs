@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use holdfast_core::records::{Attempt, DeliveryRecord, ParkedPointer, Record, UrlRecord};
+use holdfast_core::ports::{BodyKey, Store};
+use holdfast_core::records::{Attempt, DeliveryRecord, ParkedPointer, Record, Subscription, UrlRecord};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::{PROBE_INTERVAL, UrlState};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 
 use super::World;
+use crate::block_on;
 
 /// The most attempts of one epoch that count.
 const MAX_COUNTED: usize = 12;
@@ -23,6 +25,15 @@ impl World {
         self.check_parked();
         self.check_looked_after();
         self.check_guards();
+        self.check_bodies();
+    }
+
+    /// A live delivery always has its body.
+    fn check_bodies(&self) {
+        for record in self.deliveries().into_iter().filter(|record| record.progress.state.is_live()) {
+            let body = block_on(self.store.get_bodies(&[BodyKey::of(&record.key)]));
+            assert!(body.expect("the memory store answers")[0].is_some(), "{} has no body", record.key.id());
+        }
     }
 
     /// Every delivery that was accepted was received, or stands in the store.
@@ -36,8 +47,12 @@ impl World {
                 _ => None,
             })
             .collect();
-        let received =
-            self.receiver.seen().into_iter().filter(|s| (200..300).contains(&s.status)).map(|s| s.delivery);
+        let received = self
+            .receiver
+            .requests()
+            .into_iter()
+            .filter(|s| (200..300).contains(&s.status))
+            .map(|s| s.delivery);
         let recorded = self.deliveries().into_iter().map(|record| record.key.id());
         let known: BTreeSet<String> = received.chain(recorded).collect();
         for (id, deliveries) in self.accepted() {
@@ -86,7 +101,7 @@ impl World {
             }
         }
         let mut requests: BTreeMap<String, usize> = BTreeMap::new();
-        for seen in self.receiver.seen() {
+        for seen in self.receiver.requests() {
             *requests.entry(seen.delivery).or_default() += 1;
         }
         assert_eq!(requests, logged, "requests and logged attempts differ");
@@ -106,7 +121,7 @@ impl World {
     /// At a disabled URL there is at most one request in 10 minutes.
     fn check_one_probe(&self) {
         let mut last: BTreeMap<String, Timestamp> = BTreeMap::new();
-        for seen in self.receiver.seen().into_iter().filter(|s| s.at > s.since) {
+        for seen in self.receiver.requests().into_iter().filter(|s| s.at > s.since) {
             assert_ne!(seen.state, UrlState::Frozen, "a frozen URL was attempted");
             if seen.state != UrlState::Disabled {
                 last.remove(&seen.url);
@@ -123,7 +138,7 @@ impl World {
         // Where hosts run side by side, what was under way at the very moment of the freeze may still arrive.
         let side_by_side = self.was_side_by_side();
         assert!(
-            side_by_side || !self.receiver.seen().iter().any(|s| s.state == UrlState::Frozen),
+            side_by_side || !self.receiver.requests().iter().any(|s| s.state == UrlState::Frozen),
             "a frozen URL was attempted"
         );
     }
@@ -140,7 +155,7 @@ impl World {
             })
             .collect();
         let parked: Vec<DeliveryRecord> =
-            self.deliveries().into_iter().filter(|d| d.state == DeliveryState::Parked).collect();
+            self.deliveries().into_iter().filter(|d| d.progress.state == DeliveryState::Parked).collect();
         let expected: BTreeSet<_> = parked.iter().map(|record| ParkedPointer::of(record).key()).collect();
         assert_eq!(pointers, expected, "pointers and parked records differ");
         let urls = self.urls();
@@ -179,10 +194,10 @@ impl World {
                 _ => None,
             })
             .collect();
-        for record in self.deliveries().into_iter().filter(|record| record.state.is_live()) {
+        for record in self.deliveries().into_iter().filter(|record| record.progress.state.is_live()) {
             let subscription = subscriptions.get(&record.key.subscription_id);
             let at_home = subscription.is_some_and(|s| s.active && s.url_id == record.url_id);
-            assert!(at_home, "{} is {} at {}", record.key.id(), record.state.as_str(), record.url);
+            assert!(at_home, "{} is {} at {}", record.key.id(), record.progress.state.as_str(), record.url);
         }
         let left = self.store.all().into_iter().any(|record| matches!(record, Record::Job(_)));
         assert!(!left, "a job is not done");
@@ -191,8 +206,18 @@ impl World {
     /// Whatever is alive is looked at some day; whatever is over is removed some day.
     fn check_looked_after(&self) {
         for record in self.deliveries() {
-            assert_eq!(record.state.is_live(), record.look_at.is_some(), "{}", record.key.id());
-            assert_eq!(record.state.is_live(), record.remove_at.is_none(), "{}", record.key.id());
+            assert_eq!(
+                record.progress.state.is_live(),
+                record.progress.look_at.is_some(),
+                "{}",
+                record.key.id()
+            );
+            assert_eq!(
+                record.progress.state.is_live(),
+                record.progress.remove_at.is_none(),
+                "{}",
+                record.key.id()
+            );
         }
     }
 
@@ -204,6 +229,22 @@ impl World {
             _ => None,
         })
         .collect()
+    }
+
+    /// The record of the delivery of an event to a subscription, if there is one.
+    #[must_use]
+    pub fn record(&self, event_id: &str, subscription: &Subscription) -> Option<DeliveryRecord> {
+        let key = self.delivery(event_id, subscription);
+        self.deliveries().into_iter().find(|record| record.key == key)
+    }
+
+    /// The URL that the subscription had when it was made.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn url(&self, subscription: &Subscription) -> UrlRecord {
+        self.urls().remove(subscription.url_id.as_str()).expect("a subscription's URL")
     }
 
     /// The types of the accepted events that begin with this.

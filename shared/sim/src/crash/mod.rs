@@ -7,5 +7,5 @@ mod receiver;
 mod world;
 
 pub use interrupt::Interruptible;
-pub use receiver::{Receiver, Seen};
-pub use world::{Crash, World};
+pub use receiver::{Receiver, Request};
+pub use world::{Crash, InFlight, World};

@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::engine::{
-    AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch, Verdict,
+    AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch,
 };
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
-use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Sender, Store};
+use holdfast_core::ports::{Clock, Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement};
+use holdfast_core::records::Message;
 use holdfast_core::records::{EventRecord, Record, Subscription};
-use holdfast_core::rules::filter::Connector;
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
-use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
 use super::receiver::Receiver;
-use crate::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on};
+use crate::{Memory, MemoryQueue, MemoryStore, ScriptedStore, SeededEntropy, VirtualClock, block_on};
 
-const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
-const VISIBILITY: Duration = Duration::from_secs(180);
 const BATCH: usize = 10;
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A world that is not quiet by then never will be.
 const MAX_STEPS: usize = 20_000;
 
@@ -35,13 +35,15 @@ pub struct Crash {
 pub struct World {
     pub clock: Arc<VirtualClock>,
     pub store: Arc<MemoryStore>,
+    /// What the engines see of the store: its calls can be made to fail or to stand still.
+    pub scripted: Arc<ScriptedStore>,
     pub queue: Arc<MemoryQueue>,
     pub receiver: Arc<Receiver>,
     pub tenant: Tenant,
     /// Interruptible: what the host runs.
     hosted: Engine,
     /// Not interruptible: what a person does.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     polls_left: usize,
     crashed: bool,
     deaths: bool,
@@ -51,6 +53,45 @@ pub struct World {
     accepted: BTreeMap<String, u64>,
 }
 
+/// A batch that a host has begun. Dropping it is the host's death.
+pub struct InFlight {
+    queue: QueueName,
+    receipts: Vec<Receipt>,
+    inbox: Arc<MemoryQueue>,
+    future: Pin<Box<dyn Future<Output = Vec<Settlement>>>>,
+}
+
+impl InFlight {
+    /// Goes on to the next place where something holds the host.
+    ///
+    /// # Panics
+    /// If nothing does.
+    #[must_use]
+    pub fn go_on(mut self) -> InFlight {
+        assert!(drive(self.future.as_mut(), &mut 1).is_none(), "nothing holds the host");
+        self
+    }
+
+    /// Goes on to the end. What is done is deleted from the queue.
+    ///
+    /// # Panics
+    /// If something still holds the host.
+    pub fn finish(self) -> Vec<Settlement> {
+        let settlements = drive(self.future, &mut 1).expect("something still holds the host");
+        settle(&self.inbox, self.queue, self.receipts, &settlements);
+        settlements
+    }
+}
+
+/// Settles a batch as a host does.
+fn settle(inbox: &MemoryQueue, queue: QueueName, receipts: Vec<Receipt>, settlements: &[Settlement]) {
+    assert_eq!(receipts.len(), settlements.len(), "every message is settled");
+    let settlements = receipts.into_iter().zip(settlements.iter().cloned()).collect();
+    for settled in block_on(inbox.settle(queue, settlements)) {
+        settled.expect("the memory queue answers");
+    }
+}
+
 fn settings() -> Settings {
     Settings { function_timeout: FUNCTION_TIMEOUT, http_allowed: true, ..Settings::default() }
 }
@@ -58,37 +99,47 @@ fn settings() -> Settings {
 impl World {
     #[must_use]
     pub fn new(seed: u64, crash: Option<Crash>) -> World {
-        let clock = Arc::new(VirtualClock::new(START));
-        let store = Arc::new(MemoryStore::new());
-        let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, VISIBILITY));
-        let tenant = Tenant::from("default");
-        let receiver = Arc::new(Receiver::new(Arc::clone(&clock), Arc::clone(&store), tenant.clone()));
-        let (as_store, as_queue) =
-            (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&queue) as Arc<dyn Queue>);
-        let as_sender = Arc::clone(&receiver) as Arc<dyn Sender>;
-        let plain = Ports {
-            store: Arc::clone(&as_store),
-            queue: Arc::clone(&as_queue),
-            sender: Arc::clone(&as_sender),
-            clock: Arc::clone(&clock) as _,
-            entropy: Arc::new(SeededEntropy::new(seed)),
-        };
-        let paused = Ports {
-            store: Arc::new(Interruptible(as_store)),
-            queue: Arc::new(Interruptible(as_queue)),
-            sender: Arc::new(Interruptible(as_sender)),
-            clock: Arc::clone(&clock) as _,
+        let mut world = World::with(seed, settings(), 1);
+        world.polls_left = crash.map_or(usize::MAX, |crash| crash.after_polls);
+        world
+    }
+
+    /// A world whose schedule runs `speed` times as fast as real time.
+    #[must_use]
+    pub fn with_speed(seed: u64, speed: u32) -> World {
+        World::with(seed, settings(), speed)
+    }
+
+    /// `change` is made to the settings that every other world has.
+    #[must_use]
+    pub fn with_settings(seed: u64, change: impl FnOnce(&mut Settings)) -> World {
+        let mut settings = settings();
+        change(&mut settings);
+        World::with(seed, settings, 1)
+    }
+
+    fn with(seed: u64, settings: Settings, speed: u32) -> World {
+        let memory = Memory::with(seed, speed);
+        let scripted = Arc::new(ScriptedStore::new(Arc::clone(&memory.store) as _));
+        let plain = Ports { store: Arc::clone(&scripted) as _, ..memory.ports() };
+        let interruptible = Ports {
+            store: Arc::new(Interruptible(Arc::clone(&plain.store))),
+            queue: Arc::new(Interruptible(Arc::clone(&plain.queue))),
+            sender: Arc::new(Interruptible(Arc::clone(&plain.sender))),
+            clock: Arc::clone(&plain.clock),
             entropy: Arc::new(SeededEntropy::new(seed.wrapping_add(1))),
         };
+        let Memory { clock, store, queue, receiver, tenant, .. } = memory;
         World {
             clock,
             store,
+            scripted,
             queue,
             receiver,
             tenant,
-            hosted: Engine::new(paused, settings()),
-            engine: Engine::new(plain, settings()),
-            polls_left: crash.map_or(usize::MAX, |crash| crash.after_polls),
+            hosted: Engine::new(interruptible, settings.clone()),
+            engine: Arc::new(Engine::new(plain, settings)),
+            polls_left: usize::MAX,
             crashed: false,
             deaths: false,
             side_by_side: false,
@@ -127,16 +178,26 @@ impl World {
     /// # Panics
     /// If the subscription is refused, which no scenario means.
     pub fn subscribe_to(&self, url: &str, event_type: &str) -> Subscription {
-        let new = NewSubscription {
-            url: url.to_owned(),
-            event_types: vec![event_type.to_owned()],
-            filters: Vec::new(),
-            filter_connector: Connector::And,
-            auth_token: None,
-            description: None,
-            active: true,
-        };
+        let new = NewSubscription::to(url, event_type);
         block_on(self.engine.subscribe(&self.tenant, new)).expect("a subscription")
+    }
+
+    /// A person enables, disables or freezes the subscription's URL.
+    ///
+    /// # Panics
+    /// If that is refused, which no scenario means.
+    pub fn change_url_state(&self, subscription: &Subscription, action: OperatorAction) {
+        block_on(self.engine.change_url_state(&self.tenant, &subscription.url_id, action, None, false, "me"))
+            .expect("an action that is allowed");
+    }
+
+    /// A ticket appears in the retry queue, as one that was duplicated or sent by the sweep.
+    ///
+    /// # Panics
+    /// If the memory queue does not answer.
+    pub fn send_ticket(&self, message: Message) {
+        let tickets = vec![Outgoing { message, delay: Delay::NONE }];
+        block_on(self.queue.send(QueueName::Retry, tickets)).expect("the memory queue answers");
     }
 
     /// A person changes a subscription, and does so again when there is no answer: asking twice for the same is asking once.
@@ -159,12 +220,7 @@ impl World {
     /// # Panics
     /// If the event is refused.
     pub fn post(&mut self, id: &str) {
-        let event = NewEvent {
-            id: Some(id.to_owned()),
-            event_type: "order.created".to_owned(),
-            subject: None,
-            data: RawValue::from_string("{\"n\": 1}".to_owned()).expect("JSON"),
-        };
+        let event = NewEvent { id: Some(id.to_owned()), ..NewEvent::new("order.created", r#"{"n": 1}"#) };
         loop {
             let accept = self.hosted.accept(&self.tenant, vec![event.clone()]);
             match Self::hosted(accept, &mut self.polls_left, &mut self.crashed) {
@@ -179,6 +235,51 @@ impl World {
         }
     }
 
+    /// Hands one batch of this queue to the engine, which has until `until_real` for it. What is done is deleted.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received.
+    pub fn handle_until(&self, queue: QueueName, until_real: Timestamp) -> Vec<Settlement> {
+        let (receipts, batch) = self.receive(queue);
+        let settlements = block_on(self.engine.handle(batch, until_real));
+        settle(&self.queue, queue, receipts, &settlements);
+        settlements
+    }
+
+    /// Like [`Self::handle_until`], with all the time it takes.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received.
+    pub fn handle(&self, queue: QueueName) -> Vec<Settlement> {
+        self.handle_until(queue, Timestamp::MAX)
+    }
+
+    /// A host takes one batch of this queue and comes to where the receiver or the store holds it.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received, or nothing holds the host.
+    pub fn begin(&self, queue: QueueName) -> InFlight {
+        self.begin_until(queue, Timestamp::MAX)
+    }
+
+    /// Like [`Self::begin`]; the host's time is over at `until_real`.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received, or nothing holds the host.
+    pub fn begin_until(&self, queue: QueueName, until_real: Timestamp) -> InFlight {
+        let (receipts, batch) = self.receive(queue);
+        let engine = Arc::clone(&self.engine);
+        let mut future = Box::pin(async move { engine.handle(batch, until_real).await });
+        assert!(drive(future.as_mut(), &mut 1).is_none(), "nothing holds the host");
+        InFlight { queue, receipts, inbox: Arc::clone(&self.queue), future }
+    }
+
+    fn receive(&self, queue: QueueName) -> (Vec<Receipt>, Vec<Received>) {
+        let batch = block_on(self.queue.receive(queue, BATCH)).expect("the memory queue answers");
+        assert!(!batch.is_empty(), "there is nothing in the queue");
+        (batch.iter().map(|message| message.receipt.clone()).collect(), batch)
+    }
+
     /// Takes one batch from each queue. Answers whether there was any.
     pub fn work(&mut self) -> bool {
         let mut any = false;
@@ -190,12 +291,10 @@ impl World {
             any = true;
             let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
             let handled = self.hosted.handle(batch, Timestamp::MAX);
-            let Some(verdicts) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else {
+            let Some(settlements) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else {
                 continue;
             };
-            let done =
-                receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-            block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
+            settle(&self.queue, name, receipts, &settlements);
         }
         any
     }
@@ -237,11 +336,9 @@ impl World {
                 continue;
             }
             let mut one_poll = 1;
-            if let Some(verdicts) = drive(running[index].2.as_mut(), &mut one_poll) {
+            if let Some(settlements) = drive(running[index].2.as_mut(), &mut one_poll) {
                 let (name, receipts, _) = running.swap_remove(index);
-                let done =
-                    receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-                block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
+                settle(&self.queue, name, receipts, &settlements);
             }
         }
         if let Some(meanwhile) = meanwhile.take() {
@@ -257,9 +354,8 @@ impl World {
     pub fn work_meanwhile(&self) {
         let batch = block_on(self.queue.receive(QueueName::Retry, BATCH)).expect("the memory queue answers");
         let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
-        let verdicts = block_on(self.engine.handle(batch, Timestamp::MAX));
-        let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-        block_on(self.queue.delete(QueueName::Retry, done.collect())).expect("the memory queue answers");
+        let settlements = block_on(self.engine.handle(batch, Timestamp::MAX));
+        settle(&self.queue, QueueName::Retry, receipts, &settlements);
     }
 
     /// Like `run_until`, with several hosts side by side. `person` may do something at every step.
@@ -275,9 +371,7 @@ impl World {
             self.sweep();
             self.duplicate_now_and_then();
             match self.next_happening() {
-                Some(next) if next <= until => {
-                    self.clock.advance(next.since(self.clock.now()).max(Duration::from_millis(1)));
-                }
+                Some(next) if next <= until => self.pass(next.since(self.clock.now())),
                 _ => return,
             }
         }
@@ -315,12 +409,9 @@ impl World {
             while self.work() {}
             let next = self.next_happening();
             match next {
-                Some(next) if next <= until => {
-                    let wait = next.since(self.clock.now());
-                    self.clock.advance(wait.max(Duration::from_millis(1)));
-                }
+                Some(next) if next <= until => self.pass(next.since(self.clock.now())),
                 _ => {
-                    self.clock.advance(until.since(self.clock.now()));
+                    self.pass(until.since(self.clock.now()));
                     return;
                 }
             }
@@ -332,12 +423,44 @@ impl World {
         self.run_until(self.clock.now() + time);
     }
 
+    /// Like `run_for`, but sweeps only once a minute, as a host does.
+    ///
+    /// # Panics
+    /// If there is no end to it.
+    pub fn run_for_with_a_sweep_each_minute(&mut self, time: Duration) {
+        let until = self.clock.now() + time;
+        let mut next_sweep_at = self.clock.now();
+        for _ in 0..MAX_STEPS {
+            while self.work() {}
+            if next_sweep_at <= self.clock.now() {
+                self.sweep();
+                next_sweep_at = self.clock.now() + SWEEP_INTERVAL;
+                continue;
+            }
+            let next = self.next_ticket_at().map_or(next_sweep_at, |ticket| ticket.min(next_sweep_at));
+            if next > until {
+                self.pass(until.since(self.clock.now()));
+                return;
+            }
+            self.pass(next.since(self.clock.now()));
+        }
+        panic!("the world is not quiet after {MAX_STEPS} steps");
+    }
+
+    /// Lets at least a millisecond of the schedule pass. What may be removed by then is.
+    pub fn pass(&self, time: Duration) {
+        self.clock.advance_schedule(time.max(Duration::from_millis(1)));
+        self.store.purge(self.clock.now());
+    }
+
+    fn next_ticket_at(&self) -> Option<Timestamp> {
+        let queues = [QueueName::First, QueueName::Retry].into_iter();
+        queues.filter_map(|name| self.queue.next_ready_at(name)).min()
+    }
+
     fn next_happening(&self) -> Option<Timestamp> {
         let looks = self.store.all().into_iter().filter_map(|record| record.index_entries().look_at);
-        let tickets = [QueueName::First, QueueName::Retry]
-            .into_iter()
-            .filter_map(|name| self.queue.next_ready_at(name));
-        looks.chain(tickets).min()
+        looks.chain(self.next_ticket_at()).min()
     }
 
     /// The delivery of an event to a subscription.

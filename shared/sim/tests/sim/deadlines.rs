@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use holdfast_core::engine::{Counters, Verdict};
-use holdfast_core::ports::{Clock, Inbox, QueueName};
+use holdfast_core::engine::Counters;
+use holdfast_core::ports::{Clock, Inbox, QueueName, Settlement};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
@@ -13,14 +13,8 @@ const URL: &str = "http://shop.test/hook";
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Hands one batch to the engine, which has so much time for it. What is done is deleted.
-fn handle_within(world: &World, queue: QueueName, time: Duration) -> Vec<Verdict> {
-    let batch = block_on(world.queue.receive(queue, 10)).unwrap();
-    assert!(!batch.is_empty(), "nothing to handle");
-    let receipts: Vec<_> = batch.iter().map(|message| message.receipt.clone()).collect();
-    let verdicts = block_on(world.engine.handle(batch, world.clock.now_real() + time));
-    let done = receipts.into_iter().zip(&verdicts).filter(|(_, v)| **v == Verdict::Done).map(|(r, _)| r);
-    block_on(world.queue.delete(queue, done.collect())).unwrap();
-    verdicts
+fn handle_within(world: &World, queue: QueueName, time: Duration) -> Vec<Settlement> {
+    world.handle_until(queue, world.clock.now_real() + time)
 }
 
 /// For an attempt, and for writing down what came of it.
@@ -34,11 +28,11 @@ fn a_first_attempt_is_not_begun_when_it_could_not_end() {
     world.subscribe(URL);
     world.post("one");
     let too_short = needed(&world) - Duration::from_millis(1);
-    assert!(matches!(handle_within(&world, QueueName::First, too_short)[..], [Verdict::Again(_)]));
-    assert_eq!(world.receiver.seen(), []);
+    assert!(matches!(handle_within(&world, QueueName::First, too_short)[..], [Settlement::RetryAfter(_)]));
+    assert_eq!(world.receiver.requests(), []);
     world.clock.advance(HOUR);
-    assert_eq!(handle_within(&world, QueueName::First, needed(&world)), [Verdict::Done]);
-    assert_eq!(world.receiver.seen().len(), 1);
+    assert_eq!(handle_within(&world, QueueName::First, needed(&world)), [Settlement::Delete]);
+    assert_eq!(world.receiver.requests().len(), 1);
     world.check();
 }
 
@@ -50,8 +44,8 @@ fn a_retry_that_cannot_end_in_time_is_not_claimed() {
     world.post("one");
     while world.work() {}
     world.clock.advance(Duration::from_secs(85));
-    let verdicts = handle_within(&world, QueueName::Retry, Duration::from_millis(1));
-    assert!(matches!(verdicts[..], [Verdict::Again(_)]), "{verdicts:?}");
+    let settlements = handle_within(&world, QueueName::Retry, Duration::from_millis(1));
+    assert!(matches!(settlements[..], [Settlement::RetryAfter(_)]), "{settlements:?}");
     let view = block_on(world.engine.view_delivery(&world.delivery("one", &subscription))).unwrap().unwrap();
     assert_eq!((view.state, view.attempts.len()), (DeliveryState::Waiting, 1));
     world.receiver.answer(URL, 200);
@@ -68,10 +62,10 @@ fn a_fan_out_without_time_left_goes_on_with_its_ticket() {
         world.subscribe(&format!("http://many.test/{n}"));
     }
     world.post("big");
-    assert_eq!(handle_within(&world, QueueName::First, Duration::ZERO), [Verdict::Done]);
+    assert_eq!(handle_within(&world, QueueName::First, Duration::ZERO), [Settlement::Delete]);
     assert_eq!((world.queue.len(QueueName::First), world.queue.len(QueueName::Retry)), (0, 1));
     world.run_for(HOUR);
-    assert_eq!(world.receiver.seen().len(), 130);
+    assert_eq!(world.receiver.requests().len(), 130);
     world.check();
 }
 

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use holdfast_core::engine::Verdict;
 use holdfast_core::ids::UrlId;
-use holdfast_core::ports::{Clock, Inbox, QueueName};
+use holdfast_core::ports::{Clock, Inbox, QueueName, Settlement};
 use holdfast_core::records::{Record, ReplayRecord, ReplayState, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
@@ -59,7 +58,12 @@ fn assert_each_replayed_once(world: &World, begun: &ReplayRecord) {
     let deliveries = world.deliveries();
     assert_eq!(deliveries.len(), ALL);
     for delivery in deliveries {
-        assert_eq!((delivery.state, delivery.epoch), (DeliveryState::Delivered, 1), "{}", delivery.key.id());
+        assert_eq!(
+            (delivery.progress.state, delivery.progress.epoch),
+            (DeliveryState::Delivered, 1),
+            "{}",
+            delivery.key.id()
+        );
     }
     assert!(!world.store.all().iter().any(|record| matches!(record, Record::Job(_))), "a job is left over");
 }
@@ -96,10 +100,7 @@ fn without_time_left_it_goes_on_with_a_new_ticket() {
     let (mut world, url_id) = world_with_ended(1);
     while world.work() {}
     let begun = replay_all(&world, &url_id);
-    let batch = block_on(world.queue.receive(QueueName::Retry, 10)).unwrap();
-    let receipts = batch.iter().map(|received| received.receipt.clone()).collect();
-    assert_eq!(block_on(world.engine.handle(batch, world.clock.now_real())), [Verdict::Done]);
-    block_on(world.queue.delete(QueueName::Retry, receipts)).unwrap();
+    assert_eq!(world.handle_until(QueueName::Retry, world.clock.now_real()), [Settlement::Delete]);
     let shown = block_on(world.engine.view_replay(&world.tenant, &begun.id)).unwrap().unwrap();
     assert_eq!((shown.state, shown.done), (ReplayState::Running, 0));
     world.run_for(HOUR);

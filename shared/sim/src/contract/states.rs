@@ -31,47 +31,47 @@ async fn put(h: &dyn Harness, records: Vec<Record>) {
     assert!(h.store().put_each(records).await.unwrap().is_empty());
 }
 
-async fn count(h: &dyn Harness, topic: StateIndex, from: Option<String>, limit: usize) -> Count {
-    let (index, partition) = (ListIndex::ByState, topic.partition(&tenant()));
+async fn count(h: &dyn Harness, state: StateIndex, from: Option<String>, limit: usize) -> Count {
+    let (index, partition) = (ListIndex::ByState, state.partition(&tenant()));
     h.store().count_index(IndexCount { index, partition, from, limit }).await.unwrap()
 }
 
-fn of_topic(topic: StateIndex, order: Order, limit: usize) -> IndexQuery {
-    let (index, partition) = (ListIndex::ByState, topic.partition(&tenant()));
+fn in_state(state: StateIndex, order: Order, limit: usize) -> IndexQuery {
+    let (index, partition) = (ListIndex::ByState, state.partition(&tenant()));
     IndexQuery { index, partition, from: None, to: None, after: None, order, limit }
 }
 
-/// Checks that one record stands in this topic and in no other, however it is asked.
+/// Checks that one record stands in this state and in no other, however it is asked.
 async fn stands_only_in(h: &dyn Harness, expected: Option<StateIndex>, key: &Key) {
-    for topic in ALL {
-        let wanted = u64::from(expected == Some(topic));
-        assert_eq!(count(h, topic, None, 10).await, Count { count: wanted, more: false }, "{topic:?}");
-        let page = h.store().query_index(of_topic(topic, Order::Ascending, 10)).await.unwrap();
+    for state in ALL {
+        let wanted = u64::from(expected == Some(state));
+        assert_eq!(count(h, state, None, 10).await, Count { count: wanted, more: false }, "{state:?}");
+        let page = h.store().query_index(in_state(state, Order::Ascending, 10)).await.unwrap();
         let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
-        assert_eq!(keys, vec![key.clone(); wanted as usize], "{topic:?}");
+        assert_eq!(keys, vec![key.clone(); wanted as usize], "{state:?}");
     }
 }
 
 type Change = fn(&mut DeliveryRecord);
 
-pub async fn deliveries_enter_and_leave_topics(h: &dyn Harness) {
+pub async fn deliveries_enter_and_leave_states(h: &dyn Harness) {
     let mut record = delivery(1, 1);
     let key = DeliveryRecord::key(&record.key);
     let steps: [(Change, Option<StateIndex>); 6] = [
         (|_| {}, Some(StateIndex::Waiting)),
-        (DeliveryRecord::park, Some(StateIndex::Parked)),
-        (|record| record.unpark(at(5)), Some(StateIndex::Waiting)),
-        (|record| record.die(Reason::Exhausted, at(6), KEEP), Some(StateIndex::Dead)),
-        (|record| record.replay(&Schedule::default(), at(7)), Some(StateIndex::Waiting)),
-        (|record| record.succeed(at(8), KEEP), None),
+        (|record| record.progress.park(), Some(StateIndex::Parked)),
+        (|record| record.progress.unpark(at(5)), Some(StateIndex::Waiting)),
+        (|record| record.progress.die(Reason::Exhausted, at(6), KEEP), Some(StateIndex::Dead)),
+        (|record| record.progress.replay(&Schedule::default(), at(7)), Some(StateIndex::Waiting)),
+        (|record| record.progress.succeed(at(8), KEEP), None),
     ];
-    for (version, (change, topic)) in (0..).zip(steps) {
+    for (version, (change, state)) in (0..).zip(steps) {
         change(&mut record);
         let expect = if version == 0 { Expect::Absent } else { Expect::Version(version) };
         h.store().write(vec![Write::put(Record::Delivery(record.clone()), expect)]).await.unwrap();
-        stands_only_in(h, topic, &key).await;
+        stands_only_in(h, state, &key).await;
     }
-    record.replay(&Schedule::default(), at(9));
+    record.progress.replay(&Schedule::default(), at(9));
     put(h, vec![Record::Delivery(record)]).await;
     stands_only_in(h, Some(StateIndex::Waiting), &key).await;
     h.store().write(vec![Write::Delete { key: key.clone(), expect: Expect::Any }]).await.unwrap();
@@ -94,19 +94,19 @@ async fn steer(h: &dyn Harness, action: OperatorAction) {
     h.store().write(writes).await.unwrap();
 }
 
-pub async fn urls_enter_and_leave_topics(h: &dyn Harness) {
+pub async fn urls_enter_and_leave_states(h: &dyn Harness) {
     let key = UrlRecord::key(&tenant(), &url_id(1));
     let write = Write::put(Record::Url(url(1)), Expect::Absent);
     h.store().write(vec![write]).await.unwrap();
     stands_only_in(h, None, &key).await;
-    for (action, topic) in [
+    for (action, state) in [
         (OperatorAction::Disable, Some(StateIndex::UrlDisabled)),
         (OperatorAction::Freeze, Some(StateIndex::UrlFrozen)),
         (OperatorAction::Enable, None),
         (OperatorAction::Freeze, Some(StateIndex::UrlFrozen)),
     ] {
         steer(h, action).await;
-        stands_only_in(h, topic, &key).await;
+        stands_only_in(h, state, &key).await;
     }
     // Neither a late outcome nor a write that leaves the state alone takes it out.
     let late = vec![outcome(true, 0)];
@@ -118,7 +118,7 @@ pub async fn urls_enter_and_leave_topics(h: &dyn Harness) {
     stands_only_in(h, Some(StateIndex::UrlFrozen), &key).await;
 }
 
-pub async fn outcomes_move_a_url_between_topics(h: &dyn Harness) {
+pub async fn outcomes_move_a_url_between_states(h: &dyn Harness) {
     let key = UrlRecord::key(&tenant(), &url_id(1));
     put(h, vec![Record::Url(url(1))]).await;
     let counted = |outcomes| async move {
@@ -133,11 +133,11 @@ pub async fn outcomes_move_a_url_between_topics(h: &dyn Harness) {
     stands_only_in(h, None, &key).await;
 }
 
-pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
+pub async fn a_state_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     put(h, (0..60).map(|n| Record::Delivery(delivery(n * 37 % 60, 1))).collect()).await;
     let in_order: Vec<Key> = (0..60).map(|n| DeliveryRecord::key(&delivery_key(n, 1))).collect();
     for order in [Order::Ascending, Order::Descending] {
-        let mut query = of_topic(StateIndex::Waiting, order, 7);
+        let mut query = in_state(StateIndex::Waiting, order, 7);
         let mut seen = Vec::new();
         loop {
             let page = h.store().query_index(query.clone()).await.unwrap();
@@ -155,7 +155,7 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     let bounded = IndexQuery {
         from: Some(at(3).sort_key()),
         to: Some(at(6).sort_key()),
-        ..of_topic(StateIndex::Waiting, Order::Descending, 10)
+        ..in_state(StateIndex::Waiting, Order::Descending, 10)
     };
     let page = h.store().query_index(bounded).await.unwrap();
     let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
@@ -167,7 +167,7 @@ pub async fn a_topic_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     }
     put(h, urls.iter().cloned().map(Record::Url).collect()).await;
     urls.sort_by(|a, b| a.id.cmp(&b.id));
-    let page = h.store().query_index(of_topic(StateIndex::UrlFrozen, Order::Ascending, 10)).await.unwrap();
+    let page = h.store().query_index(in_state(StateIndex::UrlFrozen, Order::Ascending, 10)).await.unwrap();
     let ids: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
     assert_eq!(ids, urls.into_iter().map(Record::Url).collect::<Vec<_>>());
 }

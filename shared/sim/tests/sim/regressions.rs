@@ -19,10 +19,13 @@ fn a_first_attempt_that_waited_too_long_is_not_made() {
     world.post("late");
     world.clock.advance(HOUR * 53);
     world.run_for(HOUR);
-    assert_eq!(world.receiver.seen(), []);
+    assert_eq!(world.receiver.requests(), []);
     let deliveries = world.deliveries();
     assert_eq!(deliveries.len(), 1);
-    assert_eq!((deliveries[0].state, deliveries[0].reason), (DeliveryState::Dead, Some(Reason::Expired)));
+    assert_eq!(
+        (deliveries[0].progress.state, deliveries[0].progress.reason),
+        (DeliveryState::Dead, Some(Reason::Expired))
+    );
     world.check();
 }
 
@@ -34,11 +37,11 @@ fn a_subscription_deleted_before_its_turn_in_a_fan_out_has_a_dead_delivery() {
     assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscriptions[7].id)).unwrap());
     world.run_for(HOUR);
     world.check();
-    assert_eq!(world.receiver.seen().len(), 129);
+    assert_eq!(world.receiver.requests().len(), 129);
     let deliveries = world.deliveries();
     assert_eq!(deliveries.len(), 1);
     assert_eq!(deliveries[0].key.subscription_id, subscriptions[7].id);
-    assert_eq!(deliveries[0].reason, Some(Reason::Unsubscribed));
+    assert_eq!(deliveries[0].progress.reason, Some(Reason::Unsubscribed));
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn a_message_that_nobody_can_read_does_not_hold_up_the_others() {
     world.queue.send_raw(QueueName::Retry, br#"{"v":99,"kind":"from the future"}"#.to_vec());
     world.post("one");
     while world.work() {}
-    assert_eq!(world.receiver.seen().len(), 1);
+    assert_eq!(world.receiver.requests().len(), 1);
     assert_eq!(
         (world.queue.len(QueueName::First), world.queue.len(QueueName::Retry)),
         (1, 1),

@@ -33,12 +33,12 @@ fn at_every_await(scenario: impl Fn(&mut World)) {
 
 fn all_are(world: &World, state: DeliveryState) {
     for record in world.deliveries() {
-        assert_eq!(record.state, state, "{} {:?}", record.key.id(), record.reason);
+        assert_eq!(record.progress.state, state, "{} {:?}", record.key.id(), record.progress.reason);
     }
 }
 
 fn received(world: &World, url: &str) -> usize {
-    let seen = world.receiver.seen().into_iter().filter(|s| s.url == url && s.status == 200);
+    let seen = world.receiver.requests().into_iter().filter(|s| s.url == url && s.status == 200);
     seen.map(|s| s.delivery).collect::<std::collections::BTreeSet<_>>().len()
 }
 
@@ -64,7 +64,7 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
         world.post("one");
         world.run_for(THREE_DAYS);
         let delivery = world.delivery("one", &subscription);
-        assert_eq!(world.deliveries()[0].reason, Some(Reason::Exhausted));
+        assert_eq!(world.deliveries()[0].progress.reason, Some(Reason::Exhausted));
         world.receiver.answer(URL, 200);
         block_on(world.engine.replay(&delivery)).unwrap();
         world.run_for(HOUR);
@@ -114,7 +114,7 @@ fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
             world.post(id);
         }
         world.run_for(HOUR * 24);
-        assert_eq!(world.receiver.seen(), []);
+        assert_eq!(world.receiver.requests(), []);
         all_are(world, DeliveryState::Parked);
         block_on(world.engine.change_url_state(
             &world.tenant,
@@ -151,11 +151,12 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
         world.run_for(HOUR);
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &dropped.id)).unwrap());
         world.run_for(THREE_DAYS);
-        let reason =
-            |id| world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().reason;
+        let reason = |id| {
+            world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().progress.reason
+        };
         assert_eq!(reason(kept.id), Some(Reason::Expired));
         assert_eq!(reason(dropped.id), Some(Reason::Unsubscribed));
-        assert_eq!(world.receiver.seen(), []);
+        assert_eq!(world.receiver.requests(), []);
     });
 }
 
@@ -170,7 +171,8 @@ fn one_event_fans_out_to_many_subscriptions() {
         world.post("big");
         world.run_for(HOUR);
         world.check();
-        let urls: std::collections::BTreeSet<_> = world.receiver.seen().into_iter().map(|s| s.url).collect();
+        let urls: std::collections::BTreeSet<_> =
+            world.receiver.requests().into_iter().map(|s| s.url).collect();
         assert_eq!(urls.len(), 230);
         if !world.has_crashed() {
             break;
@@ -269,7 +271,7 @@ fn one_probe_over_all_hosts() {
             let tickets = vec![Outgoing { message, delay: Delay::NONE }; 5];
             block_on(world.queue.send(QueueName::Retry, tickets)).unwrap();
             while world.work_side_by_side(|_| {}) {}
-            assert_eq!(world.receiver.seen().len(), round, "seed {seed}");
+            assert_eq!(world.receiver.requests().len(), round, "seed {seed}");
         }
         world.check();
     }

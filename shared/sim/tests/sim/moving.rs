@@ -28,7 +28,7 @@ fn active(active: bool) -> SubscriptionPatch {
 }
 
 fn arrived(world: &World, url: &str) -> usize {
-    world.receiver.seen().into_iter().filter(|seen| seen.url == url).count()
+    world.receiver.requests().into_iter().filter(|seen| seen.url == url).count()
 }
 
 /// Runs the scenario with the host dying after 1, 2, 3 … polls, until it is over before the host dies.
@@ -76,10 +76,10 @@ fn live_deliveries_move_to_the_new_url() {
         world.run_for(THREE_DAYS);
         assert_eq!(arrived(world, URL), before, "nothing more at the old URL");
         for record in world.deliveries() {
-            assert_eq!((record.state, record.url.as_str()), (DeliveryState::Delivered, NEW));
+            assert_eq!((record.progress.state, record.url.as_str()), (DeliveryState::Delivered, NEW));
         }
         let delivered: std::collections::BTreeSet<_> =
-            world.receiver.seen().into_iter().filter(|s| s.url == NEW).map(|s| s.delivery).collect();
+            world.receiver.requests().into_iter().filter(|s| s.url == NEW).map(|s| s.delivery).collect();
         assert_eq!(delivered.len(), 3);
     });
 }
@@ -102,7 +102,7 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
         world.change(&subscription.id, &to_url(NEW));
         world.run_for(HOUR);
         for record in world.deliveries().into_iter().filter(|d| d.key.subscription_id == subscription.id) {
-            assert_eq!((record.state, record.url.as_str()), (DeliveryState::Parked, NEW));
+            assert_eq!((record.progress.state, record.url.as_str()), (DeliveryState::Parked, NEW));
         }
         block_on(world.engine.change_url_state(
             &world.tenant,
@@ -114,7 +114,7 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
         ))
         .unwrap();
         world.run_for(THREE_DAYS);
-        assert!(world.deliveries().iter().all(|record| record.state == DeliveryState::Delivered));
+        assert!(world.deliveries().iter().all(|record| record.progress.state == DeliveryState::Delivered));
     });
 }
 
@@ -126,7 +126,7 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
         let before = arrived(world, URL);
         world.run_for(HOUR);
         assert_eq!(arrived(world, URL), before, "nothing more is attempted");
-        assert!(world.deliveries().iter().all(|record| record.reason == Some(Reason::Inactive)));
+        assert!(world.deliveries().iter().all(|record| record.progress.reason == Some(Reason::Inactive)));
         world.change(&subscription.id, &active(true));
         block_on(world.engine.change_url_state(
             &world.tenant,
@@ -148,7 +148,7 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
 
 /// Every request went where the subscription was. At the very moment of a change it may go to either place.
 fn check_places(world: &World, places: &[(Timestamp, String)]) {
-    for seen in world.receiver.seen() {
+    for seen in world.receiver.requests() {
         let from = places.partition_point(|(at, _)| *at < seen.at) - 1;
         let allowed = places[from..].iter().take_while(|(at, _)| *at <= seen.at);
         assert!(allowed.map(|(_, url)| url).any(|url| *url == seen.url), "{seen:?} {places:?}");
@@ -213,8 +213,15 @@ fn side_by_side(seed: u64, deaths: bool) {
         world.check_nothing_repeated();
     }
     for record in world.deliveries() {
-        let ended = record.state == DeliveryState::Delivered || record.reason == Some(Reason::Inactive);
-        assert!(ended, "seed {seed}: {} is {:?} {:?}", record.key.id(), record.state, record.reason);
+        let ended = record.progress.state == DeliveryState::Delivered
+            || record.progress.reason == Some(Reason::Inactive);
+        assert!(
+            ended,
+            "seed {seed}: {} is {:?} {:?}",
+            record.key.id(),
+            record.progress.state,
+            record.progress.reason
+        );
     }
 }
 

@@ -1,0 +1,56 @@
+//! The engine on the memory adapters: one binary, one module per promise or mechanism.
+
+mod bodies;
+mod bulk_replay;
+mod contract;
+mod crash;
+mod deadlines;
+mod expiry;
+mod fan_out;
+mod health_reads;
+mod ids;
+mod keeping_current;
+mod late_outcomes;
+mod leases;
+mod moving;
+mod parking;
+mod probes;
+mod regressions;
+mod releases;
+mod retries;
+
+use std::time::Duration;
+
+use holdfast_core::engine::NewEvent;
+use holdfast_core::ports::QueueName;
+use holdfast_core::records::{DeliveryRecord, Subscription};
+use holdfast_core::records::{DeliveryTicket, Message};
+use holdfast_sim::crash::World;
+
+const URL: &str = "http://shop.test/hook";
+const NEW: &str = "http://new.test/hook";
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
+/// Longer than a received message stays invisible.
+const REDELIVERED: Duration = Duration::from_secs(181);
+
+/// The first attempt of the event "one" has failed, and retry 1 is due.
+fn subscription_with_a_retry_due(world: &mut World) -> Subscription {
+    let subscription = world.subscribe(URL);
+    world.receiver.answer(URL, 500);
+    world.post("one");
+    world.handle(QueueName::First);
+    world.pass(Duration::from_secs(85));
+    subscription
+}
+
+/// The ticket for the attempt that is next.
+fn ticket_of(record: &DeliveryRecord) -> Message {
+    let DeliveryRecord { key, url_id, progress, .. } = record.clone();
+    Message::Delivery(DeliveryTicket { key, url_id, epoch: progress.epoch, n: progress.next_attempt })
+}
+
+fn event(id: &str, data: &str) -> NewEvent {
+    NewEvent { id: Some(id.to_owned()), ..NewEvent::new("order.created", data) }
+}
