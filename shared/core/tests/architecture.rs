@@ -49,6 +49,30 @@ fn core_does_no_io_and_reads_no_clock() {
     assert!(files > 20, "the sources were read");
 }
 
+/// The layers of the core. Each may use only itself and those before it.
+const CORE_LAYERS: [&str; 6] = ["time", "ids", "rules", "records", "ports", "engine"];
+
+#[test]
+fn layers_of_the_core_point_one_way() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut seen = [false; CORE_LAYERS.len()];
+    visit(&src, &mut |path, text| {
+        let top = path.strip_prefix(&src).unwrap().components().next().unwrap();
+        let name = Path::new(top.as_os_str()).file_stem().unwrap().to_str().unwrap();
+        if name == "lib" {
+            return;
+        }
+        let layer = CORE_LAYERS.iter().position(|layer| *layer == name);
+        let layer = layer.unwrap_or_else(|| panic!("{} is in no layer", path.display()));
+        seen[layer] = true;
+        assert!(!text.contains("crate::{"), "{}: name each layer in its own `use`", path.display());
+        for later in &CORE_LAYERS[layer + 1..] {
+            assert!(!text.contains(&format!("crate::{later}")), "{} uses {later}", path.display());
+        }
+    });
+    assert_eq!(seen, [true; CORE_LAYERS.len()], "every layer was read");
+}
+
 fn visit(folder: &Path, look: &mut dyn FnMut(&Path, &str)) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

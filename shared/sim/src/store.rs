@@ -8,7 +8,7 @@ use holdfast_core::ports::{
     BodyKey, Count, Expect, IndexCount, IndexQuery, MAX_KEYS, MAX_WRITES, Order, Page, Query, Store,
     StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, ListIndex, Record, UrlRecord};
+use holdfast_core::records::{Key, ListIndex, Record, Unreadable, UrlRecord, VERSION};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
@@ -26,6 +26,8 @@ struct State {
     /// The place and the key of what stands in a list.
     lists: HashMap<(ListIndex, String), BTreeSet<(String, Key)>>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
+    /// Records as a newer release would have written them. They read as [`Record::Newer`].
+    newer: BTreeMap<Key, Vec<u8>>,
     puts: Puts,
 }
 
@@ -51,6 +53,7 @@ fn places(record: &Record) -> impl Iterator<Item = ((ListIndex, String), String)
 impl State {
     fn put(&mut self, record: Record) {
         let key = record.key();
+        self.newer.remove(&key);
         let version = self.remove(&key).map_or(1, |before| before.version + 1);
         for (list, sort) in places(&record) {
             self.lists.entry(list).or_default().insert((sort, key.clone()));
@@ -58,7 +61,15 @@ impl State {
         self.records.insert(key, Versioned { record, version });
     }
 
+    /// As it is read.
+    fn read(&self, key: &Key, found: &Versioned) -> Versioned {
+        let Some(bytes) = self.newer.get(key) else { return found.clone() };
+        let record = Record::decode(|| key.clone(), bytes).expect("a newer record is not corrupt");
+        Versioned { record, version: found.version }
+    }
+
     fn remove(&mut self, key: &Key) -> Option<Versioned> {
+        self.newer.remove(key);
         let before = self.records.remove(key)?;
         for (list, sort) in places(&before.record) {
             self.lists.entry(list).or_default().remove(&(sort, key.clone()));
@@ -94,6 +105,32 @@ impl MemoryStore {
         state.bodies.retain(|_, (_, remove_at)| *remove_at > now);
     }
 
+    /// Turns every record into one that a newer release wrote: with the next version, and a field that this release does not know.
+    ///
+    /// # Panics
+    /// If a record is not a JSON object.
+    pub fn make_newer(&self) {
+        let mut state = self.lock();
+        let newer = state.records.iter().map(|(key, found)| {
+            let mut fields = found.record.to_fields();
+            fields.insert("v".to_owned(), (VERSION + 1).into());
+            fields.insert("from_the_next_release".to_owned(), true.into());
+            (key.clone(), serde_json::to_vec(&fields).expect("fields are JSON"))
+        });
+        state.newer = newer.collect();
+    }
+
+    /// The newer records as they are stored.
+    #[must_use]
+    pub fn newer(&self) -> BTreeMap<Key, Vec<u8>> {
+        self.lock().newer.clone()
+    }
+
+    /// This release is the newer one: it reads everything again.
+    pub fn make_current(&self) {
+        self.lock().newer.clear();
+    }
+
     pub fn let_puts_be(&self, puts: Puts) {
         self.lock().puts = puts;
     }
@@ -116,7 +153,7 @@ impl Store for MemoryStore {
             return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let state = self.lock();
-        Ok(keys.iter().map(|key| state.records.get(key).cloned()).collect())
+        Ok(keys.iter().map(|key| Some(state.read(key, state.records.get(key)?))).collect())
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
@@ -126,7 +163,7 @@ impl Store for MemoryStore {
             .records
             .range(from..)
             .take_while(|(key, _)| key.partition == query.partition && key.sort.starts_with(&query.prefix))
-            .map(|(key, found)| (key.sort.clone(), found));
+            .map(|(key, found)| (key.sort.clone(), state.read(key, found)));
         Ok(page(found.collect(), query.after, query.order, query.limit, Clone::clone))
     }
 
@@ -139,7 +176,7 @@ impl Store for MemoryStore {
             let in_range = query.from.as_ref().is_none_or(|from| place.0 >= *from)
                 && query.to.as_ref().is_none_or(|to| place.0 < *to);
             if let Some(versioned) = state.records.get(&place.1).filter(|_| in_range) {
-                found.push((place.clone(), versioned));
+                found.push((place.clone(), state.read(&place.1, versioned)));
             }
         }
         Ok(page(found, after, query.order, query.limit, write_cursor))
@@ -155,15 +192,15 @@ impl Store for MemoryStore {
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
         let state = self.lock();
-        let mut found: Vec<(Timestamp, &Versioned)> = state
+        let mut found: Vec<(Timestamp, Versioned)> = state
             .records
             .iter()
             .filter(|(key, _)| key.sweep_shard() == shard)
-            .filter_map(|(_, found)| Some((found.record.index_entries().look_at?, found)))
+            .filter_map(|(key, found)| Some((found.record.index_entries().look_at?, state.read(key, found))))
             .filter(|(look_at, _)| *look_at <= until)
             .collect();
         found.sort_by_key(|(look_at, _)| *look_at);
-        Ok(found.into_iter().take(limit).map(|(_, found)| found.clone()).collect())
+        Ok(found.into_iter().take(limit).map(|(_, found)| found).collect())
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
@@ -211,10 +248,13 @@ impl Store for MemoryStore {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         let mut state = self.lock();
-        let Some(Versioned { record: Record::Url(before), .. }) =
-            state.records.get(&UrlRecord::key(tenant, url)).cloned()
-        else {
-            return Ok(None);
+        let key = UrlRecord::key(tenant, url);
+        let before = match state.records.get(&key).map(|found| state.read(&key, found).record) {
+            Some(Record::Url(before)) => before,
+            Some(Record::Newer { key, version }) => {
+                return Err(StoreError::Unreadable { key, source: Unreadable::Newer(version) });
+            }
+            _ => return Ok(None),
         };
         let mut after = before.clone();
         let history = after.count(&outcomes, now);
@@ -263,7 +303,7 @@ fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
 
 /// One page of `found`, which is in ascending order.
 fn page<C: Ord>(
-    mut found: Vec<(C, &Versioned)>,
+    mut found: Vec<(C, Versioned)>,
     after: Option<C>,
     order: Order,
     limit: usize,
@@ -280,7 +320,7 @@ fn page<C: Ord>(
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|(at, _)| cursor(at));
-    Page { items: found.into_iter().map(|(_, found)| found.clone()).collect(), next }
+    Page { items: found.into_iter().map(|(_, found)| found).collect(), next }
 }
 
 /// Two records may stand at the same place of a list, so a cursor names the record too.

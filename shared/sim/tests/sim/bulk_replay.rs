@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use holdfast_core::ids::UrlId;
-use holdfast_core::ports::{Clock, Inbox, QueueName, Settlement};
+use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::records::{Record, ReplayRecord, ReplayState, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;

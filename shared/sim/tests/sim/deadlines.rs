@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use holdfast_core::engine::Counters;
-use holdfast_core::ports::{Clock, Inbox, QueueName, Settlement};
+use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;

@@ -18,6 +18,7 @@ mod probes;
 mod regressions;
 mod releases;
 mod retries;
+mod versions;
 
 use std::time::Duration;
 
