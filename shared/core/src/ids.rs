@@ -53,8 +53,8 @@ fn short(bytes: [u8; 16]) -> String {
     BASE32HEX_NOPAD.encode(&bytes).to_ascii_lowercase()
 }
 
-/// Puts a time in front, so that what is made at the same time stands at the same place in an ordered store: a commit then
-/// touches a few pages instead of one for every key.
+/// Puts a time in front, so that keys of the same time are neighbours in an ordered store: a commit then touches a few pages instead
+/// of one for every key.
 fn timed(at: Timestamp, mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[..6].copy_from_slice(&at.as_millis().to_be_bytes()[2..]);
     bytes
@@ -104,7 +104,7 @@ impl JobId {
 
 const MAX_TENANT_LEN: usize = 64;
 
-/// Whether a tenant can have this name. It stands in the keys of records between `#`, so it must never hold one.
+/// Whether a tenant can have this name. Keys of records hold it between `#`, so it must not contain one.
 #[must_use]
 pub fn is_tenant_name(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();

@@ -14,7 +14,7 @@ use crate::records::{
 };
 use crate::rules::delivery::DeliveryState;
 
-/// How often a write is tried again on fresher records before the caller is told to come back.
+/// How often a write is tried again on fresher records before the caller gets an error.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
 /// A record and the version under which it was read.

@@ -24,7 +24,7 @@ pub struct Outgoing {
 /// The sending side: all that use-cases need.
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Answers when every message is safe. Grouped by `Message::group`, so that one URL's messages cannot starve another's.
+    /// Returns when every message is safe. Grouped by `Message::group`, so that one URL's messages cannot starve another's.
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError>;
 }
 
@@ -71,7 +71,7 @@ pub trait Inbox: Send + Sync {
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError>;
 
     /// Settles messages that were received from `queue`. A receipt that is void, because its message was deleted or received again,
-    /// is not an error. Each result stands at the place of its settlement; what could not be settled is received again.
+    /// is not an error. The results are in the order of the settlements; what could not be settled is received again.
     async fn settle(
         &self,
         queue: QueueName,

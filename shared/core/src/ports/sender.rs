@@ -9,8 +9,8 @@ use bytes::Bytes;
 pub trait Sender: Send + Sync {
     async fn send(&self, request: AttemptRequest) -> AttemptResult;
 
-    /// Whether this URL may be subscribed, as far as can be told now. Every attempt is checked again: what a name leads to may
-    /// change.
+    /// Whether this URL may be subscribed, as far as is known now. Every attempt is checked again, because the
+    /// addresses of a name may change.
     async fn check(&self, _url: &str) -> Result<(), Refused> {
         Ok(())
     }
@@ -39,15 +39,15 @@ pub struct AttemptResult {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttemptResponse {
-    /// The receiver answered in time; 2xx is success, everything else is not.
+    /// The receiver responded in time; 2xx is success, everything else is not.
     Status {
         status: u16,
-        /// At most 4 KiB of the answer, as text.
+        /// At most 4 KiB of the response body, as text.
         excerpt: String,
         /// From a `retry-after` header, in either of its forms, as a wait from now.
         retry_after: Option<Duration>,
     },
-    /// There was no complete answer.
+    /// There was no complete response.
     Failed { kind: FailureKind, detail: String },
 }
 

@@ -13,7 +13,7 @@ pub const MAX_KEYS: usize = 100;
 pub const MAX_WRITES: usize = 100;
 
 /// A record and the version under which it was read. What was written where nothing was ([`Expect::Absent`]) has version 1, and
-/// what was written over version v ([`Expect::Version`]) has v + 1, so that whoever wrote it knows its own version. A write that
+/// what was written over version v ([`Expect::Version`]) has v + 1, so that the writer knows its own version. A write that
 /// expected nothing makes some version that was never there before, because a store need not look before it writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Versioned {
@@ -214,17 +214,16 @@ pub trait Store: Send + Sync {
     /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first.
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;
 
-    /// All or nothing, durable when it answers; at most [`MAX_WRITES`], each of another key.
+    /// All or nothing, durable when it returns; at most [`MAX_WRITES`], each of another key.
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError>;
 
     /// Unconditional and not a transaction: each is written or named in the answer.
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError>;
 
     /// Counts outcomes on a URL by [`UrlRecord::count`], atomically, with its history. Correct under any number of concurrent
-    /// callers. Answers the record before and after; `None` if there is no such URL.
+    /// callers. Returns the record before and after; `None` if there is no such URL.
     ///
-    /// Whoever writes the record with [`Expect::Version`] meanwhile neither loses outcomes nor is kept from writing by outcomes
-    /// that only count: a store may leave the version as it is then, and keep the counters that it has when the record is
+    /// A concurrent writer with [`Expect::Version`] neither loses outcomes nor gets a conflict from outcomes that only count: a store may leave the version as it is then, and keep the counters that it has when the record is
     /// written in the same generation.
     async fn count_outcomes(
         &self,
@@ -234,7 +233,7 @@ pub trait Store: Send + Sync {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
 
-    /// Stores bodies, durable when it answers. A key has the same body for ever, so storing it again changes nothing. `remove_at`
+    /// Stores bodies, durable when it returns. A key always has the same body, so storing it again changes nothing. `remove_at`
     /// is counted from now, so that a later call moves the removal on.
     async fn put_bodies(&self, bodies: Vec<(BodyKey, Bytes)>, remove_at: Timestamp)
     -> Result<(), StoreError>;

@@ -119,7 +119,7 @@ pub struct Attempt {
     /// Failure kind and what happened, in words.
     pub error: Option<String>,
     pub ms: u64,
-    /// The beginning of the answer, as text.
+    /// The beginning of the response body, as text.
     pub excerpt: Option<String>,
     pub remove_at: Timestamp,
 }
@@ -163,13 +163,13 @@ impl LoggedDelivery {
     }
 }
 
-/// Stands under the URL's key while a delivery is parked there, ordered by due time.
+/// Exists under the URL's key while a delivery is parked there, ordered by due time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkedPointer {
     pub key: DeliveryKey,
     pub url_id: UrlId,
     pub due_at: Timestamp,
-    /// So that what is past its time can be counted without reading every record.
+    /// So that expired deliveries can be counted without reading every record.
     pub expires_at: Timestamp,
 }
 

@@ -8,7 +8,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "phase")]
 pub enum IdPhase {
-    /// Somebody is queueing the deliveries, and has until then.
+    /// A request is queueing the deliveries, and has until then.
     Pending {
         lease_until_real: Timestamp,
     },

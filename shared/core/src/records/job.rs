@@ -22,7 +22,7 @@ pub struct FanOut {
     pub accepted_at: Timestamp,
     /// The last subscription that was queued.
     pub after: Option<SubscriptionId>,
-    /// Somebody began the step after that: if it is begun again, its messages may be out already.
+    /// A function began the step after that: if it is begun again, its messages may have been sent already.
     pub started: bool,
 }
 

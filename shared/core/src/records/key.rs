@@ -7,8 +7,8 @@ use crate::ids::{KeyId, Tenant};
 use crate::rules::access::Role;
 use crate::time::Timestamp;
 
-/// A key to the API, without its text. Its id is derived from the hash, so that one record answers both who somebody is and
-/// which keys there are.
+/// A key to the API, without its text. Its id is derived from the hash, so that one record serves both to authenticate a caller and to
+/// list the keys.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyRecord {
     pub id: KeyId,
@@ -48,8 +48,8 @@ impl KeyRecord {
     }
 }
 
-/// Changes with every operator's key that is made or deleted, in the same transaction: two who delete the last two at the same
-/// time meet here.
+/// Changes with every operator's key that is created or deleted, in the same transaction, so that two requests that delete the last two
+/// at the same time conflict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperatorGuard {
     pub changes: u64,

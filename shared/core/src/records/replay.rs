@@ -15,7 +15,7 @@ pub enum ReplayState {
     Done,
 }
 
-/// How far a replay has come, for whoever asked for it.
+/// How far a replay has come, as the API shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReplayRecord {
     pub tenant: Tenant,
@@ -64,7 +64,7 @@ pub enum ReplayDecision {
     Replay,
     /// Has done so before it was interrupted.
     AlreadyReplayed,
-    /// Leaves it as it is, and says so: it is waiting or parked, or was replayed by somebody else meanwhile.
+    /// Leaves it as it is and counts it as skipped: it is waiting or parked, or another replay was faster.
     Skip,
     /// It was not asked for.
     Ignore,
@@ -106,7 +106,7 @@ impl ReplayRecord {
     }
 }
 
-/// A bulk replay at work: goes through the URL's deliveries, oldest first, at the pace of a release.
+/// A running bulk replay: goes through the URL's deliveries, oldest first, at the pace of a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BulkReplay {
     pub wanted: UrlReplay,

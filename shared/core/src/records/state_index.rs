@@ -37,7 +37,7 @@ impl StateIndex {
         }
     }
 
-    /// Where it stands in [`ListIndex::ByState`].
+    /// Its partition in [`ListIndex::ByState`].
     #[must_use]
     pub fn partition(self, tenant: &Tenant) -> String {
         let name = match self {
@@ -72,7 +72,7 @@ impl StateEntry {
 }
 
 impl super::IndexEntries {
-    /// Partition and sort in one of the lists, if it stands there.
+    /// Partition and sort in one of the lists, if it is in that list.
     #[must_use]
     pub fn in_list(self, index: ListIndex) -> Option<(String, String)> {
         if index == ListIndex::ByState {

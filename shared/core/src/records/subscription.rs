@@ -93,7 +93,7 @@ pub struct TenantVersion {
     pub tenant: Tenant,
     pub version: u64,
     pub subscriptions: u64,
-    /// Counted where a URL is met for the first time: URLs stay when their subscriptions go.
+    /// How many URLs the tenant has ever subscribed. URLs stay when their subscriptions are deleted.
     pub urls: u64,
 }
 
@@ -110,14 +110,14 @@ impl TenantVersion {
     }
 }
 
-/// Which subscription a version of the tenant changed. Whoever knows the tenant as of an earlier version reads these and just
-/// those subscriptions, and not all of them.
+/// Which subscription a version of the tenant changed. A cache of an earlier version reads these and just those subscriptions, and not
+/// all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubscriptionChange {
     pub tenant: Tenant,
     pub version: u64,
     pub subscription_id: SubscriptionId,
-    /// Whoever knows only what is older than this reads everything.
+    /// A cache that is older than this reads all subscriptions.
     pub remove_at: Timestamp,
 }
 

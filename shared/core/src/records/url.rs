@@ -17,7 +17,7 @@ pub struct UrlRecord {
     pub url: String,
     #[serde(flatten)]
     pub health: Health,
-    /// Set in the same write that enables the URL: parked deliveries are being let go.
+    /// Set in the same write that enables the URL: parked deliveries are being released.
     pub releasing: Option<Release>,
     pub look_at: Option<Timestamp>,
     pub looks: u32,
@@ -25,12 +25,12 @@ pub struct UrlRecord {
     pub announcement: Option<PendingAnnouncement>,
 }
 
-/// Changes of state of which the tenant's own subscriptions have not been told yet.
+/// Changes of state that have not been announced yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingAnnouncement {
     /// The generation of the first of them; the history has the rest.
     pub from_generation: u64,
-    /// Its ticket should have been followed by then. On its own, because a frozen URL is looked at for no other reason.
+    /// When the sweep sends the ticket again. Separate from the URL's own, because a frozen URL is looked at for no other reason.
     pub look_at: Timestamp,
     pub looks: u32,
 }
@@ -60,7 +60,7 @@ impl UrlRecord {
         format!("url#{tenant}#{id}")
     }
 
-    /// Counts outcomes one after the other. Answers what goes into the history.
+    /// Counts outcomes one after the other. Returns what goes into the history.
     ///
     /// Adapters call this inside one atomic change of the record.
     pub fn count(&mut self, outcomes: &[Outcome], now: Now) -> Vec<HistoryEntry> {
@@ -79,7 +79,7 @@ impl UrlRecord {
         history
     }
 
-    /// What a person asked for.
+    /// Applies what an operator asked for.
     pub fn apply_action(
         &mut self,
         action: OperatorAction,
@@ -111,7 +111,7 @@ impl UrlRecord {
         }
     }
 
-    /// Lets parked deliveries go, from a gentle start.
+    /// Starts to release parked deliveries, beginning with one.
     pub fn start_release(&mut self, now: Now) {
         let step = self.releasing.map_or(0, |r| r.step + 1);
         self.releasing = Some(Release::begin(step, now, self.health.window_failures));
@@ -161,7 +161,7 @@ impl UrlRecord {
         });
     }
 
-    /// When somebody should look at this URL, for whatever reason.
+    /// When the sweep looks at this URL, for the probe, the release or the announcement.
     #[must_use]
     pub fn next_look_at(&self) -> Option<Timestamp> {
         let announcement = self.announcement.map(|announcement| announcement.look_at);
@@ -236,7 +236,7 @@ impl HistoryEntry {
     }
 }
 
-/// Stands in the tenant's list of URLs; never changes, so that the list is not written when health is.
+/// An entry in the tenant's list of URLs. It never changes, so that the list is not written when health is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UrlListEntry {
     pub tenant: Tenant,

@@ -36,12 +36,12 @@ impl Role {
 
 /// What every key begins with, so that a leaked one is recognised.
 pub const KEY_PREFIX: &str = "hf_";
-const LONGEST_KEY: usize = 256;
+const MAX_KEY_LEN: usize = 256;
 
-/// Whether this could be a key at all. What could not is refused without asking anybody.
+/// Whether this could be a key at all. What could not is rejected without a read.
 #[must_use]
 pub fn may_be_key(text: &[u8]) -> bool {
-    text.len() <= LONGEST_KEY && text.starts_with(KEY_PREFIX.as_bytes())
+    text.len() <= MAX_KEY_LEN && text.starts_with(KEY_PREFIX.as_bytes())
 }
 
 /// A new key: 160 random bits in lower-case letters and digits.

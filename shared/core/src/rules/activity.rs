@@ -35,7 +35,7 @@ impl Counts {
             AttemptOutcome::Failure => self.failure += 1,
             AttemptOutcome::Interrupted => {
                 self.interrupted += 1;
-                // Nobody knows how long it took.
+                // How long it took is not known.
                 return;
             }
         }
@@ -75,7 +75,7 @@ fn bin_of(ms: u64) -> usize {
     (u64::BITS - ms.leading_zeros()).min(BINS as u32 - 1) as usize
 }
 
-/// The shortest time of a bin.
+/// The lower bound of a bin.
 fn lower_of(bin: usize) -> u64 {
     if bin == 0 { 0 } else { 1 << (bin - 1) }
 }
@@ -123,7 +123,7 @@ impl Latency {
     }
 }
 
-/// The last `shown` minutes up to the one of `now`, in order and none missing, with what was counted in each, by whomever.
+/// The last `shown` minutes up to the one of `now`, in order and none missing, with what all engines counted in each.
 #[must_use]
 pub fn by_minute<'a>(
     now: Timestamp,

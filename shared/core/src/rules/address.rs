@@ -1,15 +1,20 @@
-//! Which URLs may be subscribed, and how one is written.
+//! Which URLs may be subscribed, and their normal form.
 
 use url::Url;
 
-const LONGEST: usize = 2_048;
+const MAX_CHARS: usize = 2_048;
+/// Longer texts are cut in errors.
+const MAX_QUOTED_CHARS: usize = 64;
 
+/// What is wrong with a URL. Except for `NotAbsolute` and `NotAUrl`, it reads as what follows "the URL".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadUrl {
-    #[error("is longer than {LONGEST} characters")]
-    TooLong,
-    #[error("is not a URL: {0}")]
-    NotAUrl(String),
+    #[error("is {0} characters long; the maximum is {MAX_CHARS}")]
+    TooLong(usize),
+    #[error("{0:?} is not an absolute URL; start it with https://")]
+    NotAbsolute(String),
+    #[error("{0:?} is not a valid URL: {1}")]
+    NotAUrl(String, url::ParseError),
     #[error("must start with https://")]
     NotHttps,
     #[error("must start with https:// or http://")]
@@ -18,18 +23,32 @@ pub enum BadUrl {
     UserInfo,
 }
 
-/// The URL as the URL standard writes it, without its fragment: what is attempted, and what health is kept for.
+/// The URL as the URL standard writes it, without its fragment: the form that is attempted and that health is kept for.
 pub fn normalise(text: &str, http_allowed: bool) -> Result<String, BadUrl> {
-    if text.chars().count() > LONGEST {
-        return Err(BadUrl::TooLong);
+    let length = text.chars().count();
+    if length > MAX_CHARS {
+        return Err(BadUrl::TooLong(length));
     }
-    let mut url = Url::parse(text).map_err(|e| BadUrl::NotAUrl(e.to_string()))?;
+    let mut url = Url::parse(text).map_err(|error| {
+        let quoted = quoted(text);
+        match error {
+            url::ParseError::RelativeUrlWithoutBase => BadUrl::NotAbsolute(quoted),
+            error => BadUrl::NotAUrl(quoted, error),
+        }
+    })?;
     check_form(&url, http_allowed)?;
     url.set_fragment(None);
     Ok(url.into())
 }
 
-/// Whether this is a URL to post to at all, wherever it leads.
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(MAX_QUOTED_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// Checks the scheme, and that there is no user name or password. Where the URL leads is checked elsewhere.
 pub(super) fn check_form(url: &Url, http_allowed: bool) -> Result<(), BadUrl> {
     let scheme_ok = url.scheme() == "https" || (http_allowed && url.scheme() == "http");
     if !scheme_ok {
@@ -58,10 +77,14 @@ mod tests {
 
     #[test]
     fn refuses_what_cannot_be_posted_to() {
-        assert!(matches!(normalise("example", true), Err(BadUrl::NotAUrl(_))));
+        let error = normalise("example.com/x", true).unwrap_err();
+        assert_eq!(error.to_string(), r#""example.com/x" is not an absolute URL; start it with https://"#);
+        let error = normalise("https://[::1/", true).unwrap_err();
+        assert_eq!(error.to_string(), r#""https://[::1/" is not a valid URL: invalid IPv6 address"#);
         assert_eq!(normalise("ftp://example.com/", true), Err(BadUrl::NotHttp));
         assert_eq!(normalise("http://example.com/", false), Err(BadUrl::NotHttps));
         assert_eq!(normalise("https://a:b@example.com/", true), Err(BadUrl::UserInfo));
-        assert_eq!(normalise(&format!("https://e.com/{}", "x".repeat(2_048)), true), Err(BadUrl::TooLong));
+        let long = format!("https://e.com/{}", "x".repeat(2_048));
+        assert_eq!(normalise(&long, true), Err(BadUrl::TooLong(2_062)));
     }
 }

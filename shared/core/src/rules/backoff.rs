@@ -15,7 +15,7 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// (first, longest)
+    /// (first, maximum)
     const fn bounds_secs(self) -> (u64, u64) {
         match self {
             Trouble::Contention => (1, 60),
@@ -30,9 +30,9 @@ const MAX_DOUBLINGS: u32 = 20;
 /// How long a message rests that was received `receive_count` times (1 is the first): doubled each time, up to a limit.
 #[must_use]
 pub fn retry_after(trouble: Trouble, receive_count: u32) -> Duration {
-    let (first, longest) = trouble.bounds_secs();
+    let (first, max) = trouble.bounds_secs();
     let doublings = receive_count.saturating_sub(1).min(MAX_DOUBLINGS);
-    Duration::from_secs((first << doublings).min(longest))
+    Duration::from_secs((first << doublings).min(max))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 /// Events of this prefix are Holdfast's own: producers may not post them, and `*` alone does not mean them.
 pub const RESERVED: &str = "holdfast.";
-const LONGEST: usize = 256;
+const MAX_LEN: usize = 256;
 
 fn is_segment(s: &str) -> bool {
     !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
@@ -11,13 +11,13 @@ fn is_segment(s: &str) -> bool {
 /// Whether this is a name that an event can have.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
-    text.len() <= LONGEST && text.split('.').all(is_segment)
+    text.len() <= MAX_LEN && text.split('.').all(is_segment)
 }
 
 /// Whether this is something that a subscription can ask for.
 #[must_use]
 pub fn is_pattern(text: &str) -> bool {
-    text.len() <= LONGEST && text.split('.').all(|s| s == "*" || is_segment(s))
+    text.len() <= MAX_LEN && text.split('.').all(|s| s == "*" || is_segment(s))
 }
 
 #[must_use]

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::json_path::LazyJson;
 use crate::time::Timestamp;
@@ -61,10 +61,11 @@ impl Filter {
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if self.field.is_empty() || self.field.split('.').any(str::is_empty) {
-            return Some("`field` must be a dotted path such as data.status".to_owned());
+            return Some(format!("{:?} is not a dotted path; use one such as data.status", self.field));
         }
         let takes_value = !matches!(self.op, Op::Changed | Op::Exists);
-        (takes_value && self.value.is_none()).then(|| "`value` is required for this op".to_owned())
+        (takes_value && self.value.is_none())
+            .then(|| format!("the op {} needs a `value`; add one", json!(self.op)))
     }
 
     fn passes(&self, event: &LazyJson<'_>) -> bool {
@@ -119,8 +120,6 @@ fn contains(found: &Value, wanted: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn filter(field: &str, op: &str, value: Value) -> Filter {

@@ -21,7 +21,7 @@ pub const PROBE_INTERVAL: Duration = Duration::from_secs(600);
 #[serde(rename_all = "lowercase")]
 pub enum UrlState {
     Enabled,
-    /// The circuit is open: held back, and probed every 10 minutes.
+    /// The circuit is open: deliveries are parked, and the URL is probed every 10 minutes.
     Disabled,
     /// Never attempted until a person enables it.
     Frozen,
@@ -53,7 +53,7 @@ pub struct Health {
     pub last_success_at: Option<Timestamp>,
     /// Set exactly while disabled.
     pub next_probe_at: Option<Timestamp>,
-    /// Counts state changes and every enable by hand, so that late answers can be told from current ones.
+    /// Counts state changes and every enable by hand, so that late outcomes can be told apart from current ones.
     pub generation: u64,
 }
 
@@ -82,7 +82,7 @@ pub enum OperatorAction {
     Disable,
 }
 
-/// A frozen URL cannot be disabled: a probe would then enable it, against the will of whoever froze it.
+/// A frozen URL cannot be disabled: a probe would then enable it, although an operator froze it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a frozen URL cannot be disabled")]
 pub struct CannotDisableFrozen;
@@ -117,7 +117,7 @@ impl Health {
         self.state == UrlState::Disabled && self.next_probe_at.is_some_and(|at| at <= now)
     }
 
-    /// Counts one outcome. Answers the change of state that it brought about, if any.
+    /// Counts one outcome. Returns the change of state that it causes, if any.
     pub fn count(&mut self, outcome: &Outcome) -> Option<Change> {
         if self.last_success_at.is_none() {
             self.last_success_at = Some(outcome.started_at);
@@ -198,7 +198,7 @@ impl Health {
         Change { from, to, why }
     }
 
-    /// What a person asks for. `Ok(None)`: it was so already.
+    /// Applies what an operator asks for. `Ok(None)`: the state stays as it is.
     pub fn apply_action(
         &mut self,
         action: OperatorAction,

@@ -1,4 +1,4 @@
-//! One json at an event, shared by all who look into it by dotted path: what was found once is not searched again.
+//! Finds values in an event by dotted path. Filters share one [`LazyJson`], so that nothing is parsed twice.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// An event's body, opened as far as somebody asked and no further: an event may hold numbers, texts or depths that cannot be
-/// represented, and must still be found by its other fields.
+/// An event's body, parsed only as far as a path asks: an event may hold numbers, texts or depths that cannot be represented, and its
+/// other fields must still be found.
 pub struct LazyJson<'e> {
     event: &'e [u8],
     whole: OnceCell<Option<Part<'e>>>,
@@ -34,7 +34,7 @@ impl<'e> LazyJson<'e> {
         LazyJson { event, whole: OnceCell::new() }
     }
 
-    /// What stands at this dotted path, if anything does.
+    /// The value at this dotted path, if there is one.
     #[must_use]
     pub fn find(&self, path: &str) -> Option<&Value> {
         let whole = self.whole.get_or_init(|| serde_json::from_slice(self.event).ok().map(Part::new));

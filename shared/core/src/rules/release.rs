@@ -1,4 +1,4 @@
-//! Slow start: parked deliveries are let go in steps of 1, 2, 4, … so that a URL that just came back is not buried.
+//! Slow start: parked deliveries are released in steps of 1, 2, 4, … so that a URL that just recovered is not overloaded.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::time::{Now, Timestamp};
 
 pub const STEP_INTERVAL: Duration = Duration::from_secs(5);
-const LARGEST_STEP: u32 = 256;
+const MAX_STEP: u32 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
-    /// Counts steps. A ticket names the step that it stands for, so that a duplicate does not double the pace.
+    /// Counts steps. A ticket names its step, so that a duplicate does not double the pace.
     pub step: u64,
-    /// How many deliveries the next step lets go.
+    /// How many deliveries the next step releases.
     pub size: u32,
     /// Never before this.
     pub next_step_at: Timestamp,
@@ -35,20 +35,20 @@ impl Release {
         }
     }
 
-    /// Makes a step: answers its size and prepares the next.
+    /// Claims a step: returns its size and prepares the next.
     pub fn claim_step(&mut self, now: Timestamp, failures: u64) -> u32 {
         if failures > self.failures_before {
             self.size = 1;
         }
         let size = self.size;
         self.step += 1;
-        self.size = (size * 2).min(LARGEST_STEP);
+        self.size = (size * 2).min(MAX_STEP);
         self.failures_before = failures;
         self.next_step_at = now + STEP_INTERVAL;
         size
     }
 
-    /// Whether finding nothing parked now really means that nothing will be: nobody still acts on the old health.
+    /// Whether finding nothing parked is final: no function can still act on the health that the URL had before.
     #[must_use]
     pub fn may_end(&self, now_real: Timestamp, function_timeout: Duration) -> bool {
         now_real >= self.enabled_at_real + function_timeout * 2
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_only_when_nobody_acts_on_old_health() {
+    fn ends_only_when_no_function_acts_on_old_health() {
         let release = begin();
         let timeout = Duration::from_secs(30);
         assert!(!release.may_end(release.enabled_at_real + Duration::from_millis(59_999), timeout));

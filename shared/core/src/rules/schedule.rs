@@ -49,8 +49,8 @@ impl Schedule {
         };
         // A receiver may ask for more time, but a hostile `retry-after` must not hold a delivery for a year. Before the
         // last retry there is no later one to bound it by, so it is ignored there.
-        let longest = gap + self.gap_before_retry(attempt + 2).unwrap_or(Duration::ZERO);
-        Next::RetryAt(started + asked.unwrap_or(gap).clamp(gap, longest))
+        let max_wait = gap + self.gap_before_retry(attempt + 2).unwrap_or(Duration::ZERO);
+        Next::RetryAt(started + asked.unwrap_or(gap).clamp(gap, max_wait))
     }
 
     /// The moment after which nothing of this epoch is attempted any more.

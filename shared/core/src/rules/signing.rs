@@ -17,7 +17,7 @@ const PREFIX: &str = "whsec_";
 pub struct Secret {
     /// `whsec_` and base64.
     pub value: String,
-    /// Until when an old secret signs along, in real time. `None`: the current one.
+    /// Until when a replaced secret stays valid for signing, in real time. `None`: the current one.
     pub until_real: Option<Timestamp>,
 }
 
@@ -27,20 +27,20 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A fresh secret, as it is shown once to whoever subscribed.
+/// A fresh secret, as it is shown once to the subscriber.
 #[must_use]
 pub fn new_secret(random: [u8; 32]) -> String {
     format!("{PREFIX}{}", BASE64.encode(&random))
 }
 
 /// Every secret makes another signature on every attempt.
-const MOST_SECRETS: usize = 10;
+const MAX_SECRETS: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a subscription has at most {MOST_SECRETS} live secrets")]
+#[error("a subscription has at most {MAX_SECRETS} live secrets")]
 pub struct TooManySecrets;
 
-/// Puts a new secret first. The one before signs along for `overlap`; those whose time is over go.
+/// Puts a new secret first. The one before stays valid for signing for `overlap`; expired ones are removed.
 pub fn rotate(
     secrets: &mut Vec<Secret>,
     fresh: String,
@@ -51,7 +51,7 @@ pub fn rotate(
         secret.until_real.get_or_insert(now_real + overlap);
     }
     secrets.retain(|secret| is_live(secret, now_real));
-    if secrets.len() >= MOST_SECRETS {
+    if secrets.len() >= MAX_SECRETS {
         return Err(TooManySecrets);
     }
     secrets.insert(0, Secret { value: fresh, until_real: None });
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn old_secrets_sign_along_until_their_time_is_over() {
+    fn old_secrets_stay_valid_until_they_expire() {
         let now = Timestamp::from_millis(1_000_000);
         let before = Timestamp::from_millis(999_999);
         let new = secret(&new_secret([2; 32]), None);
@@ -146,11 +146,11 @@ mod tests {
         assert!(secrets == expected);
         rotate(&mut secrets, "fourth".to_owned(), at(2), Duration::ZERO).unwrap();
         assert!(secrets == [secret("fourth", None), secret("second", Some(at(3)))]);
-        for _ in 2..MOST_SECRETS {
+        for _ in 2..MAX_SECRETS {
             rotate(&mut secrets, "more".to_owned(), at(2), day).unwrap();
         }
         assert_eq!(rotate(&mut secrets, "too many".to_owned(), at(2), day), Err(TooManySecrets));
-        assert_eq!(secrets.len(), MOST_SECRETS);
+        assert_eq!(secrets.len(), MAX_SECRETS);
     }
 
     /// Some receivers look at the first one only.

@@ -56,7 +56,7 @@ impl AttemptsPage {
         AttemptsPage { items: Vec::new(), omitted: 0, next: String::new() }
     }
 
-    /// Adds what there is room for. Answers where that ends.
+    /// Adds what there is room for. Returns where that ends.
     fn add(&mut self, record: AttemptSummaries, skip: usize, limit: usize) -> Place {
         let (sort, whole) = (record.key().sort, record.summaries.len());
         let room = limit - self.items.len();
@@ -77,7 +77,7 @@ impl AttemptsPage {
 }
 
 impl Engine {
-    /// What came behind `after`, the `next` of the answer before; without it, the latest. At most `limit`, and at most
+    /// The attempts after `after`, the `next` of the answer before; without it, the latest. At most `limit`, and at most
     /// [`MAX_FEED_ITEMS`].
     pub async fn attempts_feed(
         &self,

@@ -23,7 +23,7 @@ pub struct DeliveryView {
 }
 
 impl DeliveryView {
-    /// Puts together what stands under one delivery: record, log and attempts. `None`: only attempts are left of it.
+    /// Combines the records of one delivery: record, log and attempts. `None`: only attempts are left of it.
     pub(super) fn of(records: impl IntoIterator<Item = Record>, now: Timestamp) -> Option<DeliveryView> {
         let (mut view, mut logged, mut attempts) = (None, None, Vec::new());
         for record in records {

@@ -8,7 +8,7 @@ use crate::records::{DeliveryRecord, ListIndex, Record, StateIndex, UrlRecord};
 use crate::rules::health::UrlState;
 use crate::time::Timestamp;
 
-/// A delivery and its place, which is the same in every states: a delivery stands in at most one at a time.
+/// A delivery and its place, which is the same for every state: a delivery has one state at a time.
 type Found = (String, DeliveryKey);
 
 impl Engine {

@@ -1,4 +1,4 @@
-//! How a tenant is doing: what happened in the last minutes, and what waits for somebody.
+//! How a tenant is doing: what happened in the last minutes, and what is waiting, parked or dead.
 
 use std::collections::BTreeMap;
 
@@ -71,13 +71,13 @@ fn sum(a: Count, b: Count) -> Count {
     Count { count: a.count + b.count, more: a.more || b.more }
 }
 
-/// At most so many are told, however they were counted.
+/// Shows at most this many, however they were counted.
 fn at_most(most: usize, count: Count) -> Count {
     let most = most as u64;
     Count { count: count.count.min(most), more: count.more || count.count > most }
 }
 
-/// Live deliveries in one state, and those among them whose time is over.
+/// Live deliveries in one state, and those among them that have expired.
 struct Live {
     alive: Count,
     expired: Count,
@@ -99,8 +99,8 @@ impl Engine {
         minutes.iter().for_each(|(_, counts)| totals.add(counts));
         // What is past its time is dead, whether or not anything has touched it yet.
         let dead = sum(dead, sum(waiting.expired, parked.expired));
-        let told = |count| at_most(MAX_COUNTED, count);
-        let (waiting, parked, dead) = (told(waiting.alive), told(parked.alive), told(dead));
+        let capped = |count| at_most(MAX_COUNTED, count);
+        let (waiting, parked, dead) = (capped(waiting.alive), capped(parked.alive), capped(dead));
         Ok(Overview { at: now, minutes, totals, waiting, parked, dead, urls })
     }
 

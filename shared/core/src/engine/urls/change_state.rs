@@ -83,9 +83,9 @@ impl Engine {
         Ok(UrlStateChange { url: UrlView::of(url), released, expired, more, replay })
     }
 
-    /// What expired because its URL was held back, found so or not. `None`: it never was.
+    /// Replays what expired while its URL was disabled or frozen. `None`: it never was.
     async fn replay_expired(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<JobId>, Unavailable> {
-        let Some(since) = self.last_held_back_at(tenant, url_id).await? else { return Ok(None) };
+        let Some(since) = self.left_enabled_at(tenant, url_id).await? else { return Ok(None) };
         let wanted = UrlReplay {
             url_id: url_id.clone(),
             since: None,
@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// When the URL last stopped being enabled.
-    async fn last_held_back_at(
+    async fn left_enabled_at(
         &self,
         tenant: &Tenant,
         url_id: &UrlId,

@@ -46,7 +46,7 @@ impl Cidr {
         width(address) == width(self.first) && masked(address, self.length) == self.first
     }
 
-    /// Reads a list that is separated by commas. All faults are told.
+    /// Reads a list that is separated by commas. Reports all faults.
     pub fn list(text: &str) -> Result<Vec<Cidr>, Vec<BadCidr>> {
         let (good, bad): (Vec<_>, Vec<_>) = text.split(',').map(str::parse).partition(Result::is_ok);
         let faults: Vec<BadCidr> = bad.into_iter().filter_map(Result::err).collect();
@@ -156,7 +156,7 @@ mod tests {
         ] {
             assert!(matches!(text.parse::<Cidr>(), Err(BadCidr::NotANetwork(_))), "{text:?}");
         }
-        for (text, told) in [
+        for (text, expected) in [
             ("10.1.2.3/8", "10.1.2.3/8 has bits set behind its prefix: write 10.0.0.0/8"),
             ("fd00::1/8", "fd00::1/8 has bits set behind its prefix: write fd00::/8"),
             (
@@ -164,7 +164,7 @@ mod tests {
                 "::ffff:10.0.0.0/104 is an IPv4 network in the form of an IPv6 one: write 10.0.0.0/8",
             ),
         ] {
-            assert_eq!(text.parse::<Cidr>().unwrap_err().to_string(), told);
+            assert_eq!(text.parse::<Cidr>().unwrap_err().to_string(), expected);
         }
     }
 

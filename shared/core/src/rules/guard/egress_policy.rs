@@ -1,6 +1,6 @@
 use super::{Guard, ProxyUrl};
 
-/// All that an operator says about the way out to receivers. The default is strict, and straight.
+/// What an operator configures for outbound requests. By default only public addresses over https, without a proxy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressPolicy {
     pub guard: Guard,

@@ -1,7 +1,7 @@
-//! Where attempts may go: nobody reaches an internal address through us.
+//! Where attempts may go: no URL leads to an internal address.
 //!
-//! Rules only. Whoever makes attempts looks names up, asks [`Guard::check_address`] about *every* address that it found, and
-//! connects to one of those and to nothing else. Hosts are never parsed here: what an odd literal (decimal, octal, hexadecimal,
+//! Rules only. The sender resolves names, asks [`Guard::check_address`] about *every* address that it found, and connects to one of those
+//! and to nothing else. Hosts are never parsed here: what an odd literal (decimal, octal, hexadecimal,
 //! shortened, with a percent sign or in other scripts) means is what the URL standard makes of it.
 
 mod cidr;
@@ -27,8 +27,8 @@ pub use refusal::Refusal;
 
 use crate::rules::address;
 
-const LONGEST_NAME: usize = 253;
-const LONGEST_LABEL: usize = 63;
+const MAX_NAME_LEN: usize = 253;
+const MAX_LABEL_LEN: usize = 63;
 /// By which a network without IPv4 reaches IPv4 addresses: they are the last four bytes.
 const NAT64: Cidr = Cidr::v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
@@ -41,7 +41,7 @@ pub struct Guard {
     pub ports: Ports,
     /// Whether `http://` is allowed besides `https://`.
     pub http_allowed: bool,
-    /// The flag that adds to `allow`, where whoever reads a refusal is likely to be who started Holdfast.
+    /// The command-line flag that adds to `allow`, named in refusals where the reader probably started Holdfast.
     pub flag: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl Guard {
         Err(Refusal::Address { rule, range, flag: self.flag.clone() })
     }
 
-    /// A service that gives credentials away has to be allowed by its very address: who opens the network around it has
-    /// hardly meant that.
+    /// A metadata service that hands out credentials has to be allowed by its exact address: allowing the network around it hardly means
+    /// that.
     fn allows(&self, address: IpAddr, rule: Rule) -> bool {
         self.allow
             .iter()
@@ -90,9 +90,9 @@ impl Guard {
         let name = name.strip_suffix('.').unwrap_or(name);
         let is_label = |label: &str| {
             let known = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-            (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(known)
+            (1..=MAX_LABEL_LEN).contains(&label.len()) && label.bytes().all(known)
         };
-        if name.len() > LONGEST_NAME || !name.split('.').all(is_label) {
+        if name.len() > MAX_NAME_LEN || !name.split('.').all(is_label) {
             return Err(Refusal::Name);
         }
         // By definition this machine, whatever a lookup says, and however many labels stand before it.

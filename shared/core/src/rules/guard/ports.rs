@@ -33,7 +33,7 @@ impl Ports {
         self.0.iter().any(|range| range.contains(&port))
     }
 
-    /// Reads `any`, or ports and ranges that are separated by commas. All faults are told.
+    /// Reads `any`, or ports and ranges that are separated by commas. Reports all faults.
     pub fn list(text: &str) -> Result<Ports, Vec<BadPort>> {
         if text.trim() == "any" {
             return Ok(Ports::any());

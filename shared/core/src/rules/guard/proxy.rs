@@ -69,8 +69,8 @@ mod tests {
             "http://proxy?secret",
             "http://",
         ] {
-            let told = text.parse::<ProxyUrl>().unwrap_err().to_string();
-            assert!(!told.contains("secret"), "{told}");
+            let error = text.parse::<ProxyUrl>().unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 }

@@ -7,13 +7,12 @@ use crate::rules::address::BadUrl;
 
 /// Why a URL is not attempted. Reads as what follows "the URL", and never holds more of it than its port.
 ///
-/// An address is told by its range and not itself: whoever subscribes a name must not learn from us which internal
-/// address it has.
+/// Only the range of an address is shown, so that a subscriber cannot find out the internal address of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is not one to post to, wherever it leads.
+    /// The scheme or the user name, wherever it leads.
     Form(BadUrl),
-    /// Nothing that could be looked up.
+    /// The host is not a name that can be looked up.
     Name,
     Port {
         port: u16,
@@ -33,7 +32,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::Form(bad) => bad.fmt(f),
             Refusal::Name => f.write_str(
-                "must name its host by letters, digits, hyphens and dots, with at most 63 characters between dots and 253 in all",
+                "must have a host name of letters, digits, hyphens and dots, with at most 63 characters between dots and 253 in total",
             ),
             Refusal::Port { port, allowed } => {
                 write!(f, "has the port {port}, but only these are allowed: {allowed}")

@@ -1,4 +1,4 @@
-//! The subscriptions to one pattern of event types, told apart by what their filters demand.
+//! The subscriptions to one pattern of event types, indexed by the values that their filters demand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) struct Leaf {
 #[derive(Clone, Default)]
 struct Members(Vec<Arc<Selector>>);
 
-/// Where a subscription stands in a leaf.
+/// Where a subscription is in a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Asked,

@@ -32,7 +32,7 @@ pub struct Selector {
     pub active: bool,
 }
 
-/// A tenant's active subscriptions. Cloned only when it changes while somebody uses it.
+/// A tenant's active subscriptions. Cloned only when it changes while an event is being matched with it.
 #[derive(Clone, Default)]
 pub struct SubscriptionIndex {
     types: TypeTree,
@@ -72,7 +72,7 @@ impl SubscriptionIndex {
         }
     }
 
-    /// Those that want this event, in the order of their ids. The body is only looked into if somebody filters.
+    /// Those that select this event, in the order of their ids. The body is only parsed if there are filters.
     #[must_use]
     pub fn matching(&self, event_type: &str, body: &[u8]) -> Vec<Arc<Selector>> {
         let json = LazyJson::new(body);
@@ -81,11 +81,11 @@ impl SubscriptionIndex {
         wanted.into_iter().map(Arc::clone).collect()
     }
 
-    /// All that want the event, and as few others as can be told without asking.
+    /// All that select the event, and as few others as possible without evaluating filters.
     fn candidates(&self, event_type: &str, json: &LazyJson<'_>) -> Vec<&Arc<Selector>> {
         let mut found = Vec::new();
         self.types.visit(event_type, &mut |leaf| leaf.collect(json, &mut found));
-        // Each leaf answers in order, so this merges a few runs.
+        // Each leaf is in order, so this merges a few runs.
         found.sort_by(|a, b| a.id.cmp(&b.id));
         found.dedup_by(|a, b| a.id == b.id);
         found

@@ -37,7 +37,7 @@ fn index_of(subscriptions: impl IntoIterator<Item = Selector>) -> SubscriptionIn
 fn of_ten_thousand_that_differ_in_one_value_only_one_is_asked() {
     let to_customer = |n: u16| {
         let customer = filter("data.customer", Op::Eq, json!(format!("c-{n}")));
-        // Both come first, and tell nobody from anybody.
+        // Both come first, and are the same for every subscription.
         let same = filter("data.kind", Op::Eq, json!("order"));
         subscription(n, &["order.created"], vec![filter("data.total", Op::Gt, json!(1)), same, customer])
     };
@@ -101,7 +101,7 @@ enum Step {
     Ask { name: String, body: String },
 }
 
-/// Few names and few values, so that they meet.
+/// Few names and few values, so that many match.
 fn segment() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["a", "b", "holdfast", "url"])
 }
