@@ -2,6 +2,9 @@ use crate::ids::EventKey;
 use crate::ports::{SendError, StoreError, WriteError};
 use crate::rules::backoff::Trouble;
 
+/// What most of the engine returns.
+pub(crate) type Result<T, E = Unavailable> = std::result::Result<T, E>;
+
 /// The engine could not do what it was asked. Nothing is lost: the caller tries again later.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Unavailable {

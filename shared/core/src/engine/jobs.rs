@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::tickets::job_ticket;
-use super::{Engine, Loaded, Unavailable};
+use super::{Engine, Loaded, Result};
 use crate::ids::{JobId, Tenant};
 use crate::ports::{Expect, Write};
 use crate::records::{Job, JobRecord};
@@ -15,12 +15,7 @@ impl Engine {
         JobRecord { tenant: tenant.clone(), id, job, look_at: self.next_look_at_job(), looks: 0 }
     }
 
-    pub(super) async fn resume_job(
-        &self,
-        tenant: &Tenant,
-        id: &JobId,
-        until_real: Timestamp,
-    ) -> Result<(), Unavailable> {
+    pub(super) async fn resume_job(&self, tenant: &Tenant, id: &JobId, until_real: Timestamp) -> Result<()> {
         // A job without a record has ended.
         let Some(loaded) = self.repository.get::<JobRecord>(JobRecord::key(tenant, id)).await? else {
             return Ok(());
@@ -40,7 +35,7 @@ impl Engine {
         state: Job,
         version: &mut u64,
         with: Vec<Write>,
-    ) -> Result<bool, Unavailable> {
+    ) -> Result<bool> {
         let record = JobRecord { job: state, look_at: self.next_look_at_job(), looks: 0, ..job.clone() };
         let mut writes = with;
         writes.push(Write::put(record, Expect::Version(*version)));
@@ -62,12 +57,7 @@ impl Engine {
     }
 
     /// `with` is written in the same transaction. If the job was changed, it goes on in another function or was started again.
-    pub(super) async fn end_job(
-        &self,
-        job: &JobRecord,
-        version: u64,
-        with: Vec<Write>,
-    ) -> Result<(), Unavailable> {
+    pub(super) async fn end_job(&self, job: &JobRecord, version: u64, with: Vec<Write>) -> Result<()> {
         let mut writes = with;
         writes.push(Write::delete(JobRecord::key(&job.tenant, &job.id), Expect::Version(version)));
         self.repository.try_write(writes).await?;

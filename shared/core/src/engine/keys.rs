@@ -1,6 +1,6 @@
 //! Creates, lists, deletes and authenticates keys, and lists tenants.
 
-use super::{ConflictRetries, Engine, ListPage, Loaded, Unavailable};
+use super::{ConflictRetries, Engine, ListPage, Loaded, Result, Unavailable};
 use crate::ids::{KeyId, Tenant, fingerprint};
 use crate::ports::{Expect, Query, Write};
 use crate::records::{KeyRecord, OperatorGuard, TenantRecord};
@@ -37,7 +37,7 @@ const PAGE: usize = 100;
 const MAX_SCANNED: usize = 2_000;
 
 impl Engine {
-    pub async fn create_key(&self, new: NewKey) -> Result<CreatedKey, Unavailable> {
+    pub async fn create_key(&self, new: NewKey) -> Result<CreatedKey> {
         let text = access::new_key(self.random());
         let hash = fingerprint(text.as_bytes());
         let record = KeyRecord {
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     /// The key with this hash, if there is one and it has not expired.
-    pub async fn authenticate(&self, hash: &str) -> Result<Option<KeyRecord>, Unavailable> {
+    pub async fn authenticate(&self, hash: &str) -> Result<Option<KeyRecord>> {
         let found = self.get_key(&KeyId::of(hash)).await?.map(|key| key.record);
         let now_real = self.ports.clock.now_real();
         Ok(found.filter(|key| access::same_hash(&key.hash, hash) && key.is_valid_at(now_real)))
@@ -82,7 +82,7 @@ impl Engine {
         tenant: Option<&Tenant>,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<KeyRecord>, Unavailable> {
+    ) -> Result<ListPage<KeyRecord>> {
         let mut page = ListPage { items: Vec::new(), next: after };
         let mut scanned = 0;
         loop {
@@ -126,35 +126,27 @@ impl Engine {
         }
     }
 
-    pub async fn tenant_exists(&self, tenant: &Tenant) -> Result<bool, Unavailable> {
+    pub async fn tenant_exists(&self, tenant: &Tenant) -> Result<bool> {
         Ok(self.repository.get::<TenantRecord>(TenantRecord::key(tenant)).await?.is_some())
     }
 
     /// The names of tenants, in order, beyond `after`.
-    pub async fn list_tenants(
-        &self,
-        after: Option<&Tenant>,
-        limit: usize,
-    ) -> Result<ListPage<Tenant>, Unavailable> {
+    pub async fn list_tenants(&self, after: Option<&Tenant>, limit: usize) -> Result<ListPage<Tenant>> {
         let query = Query::of(TenantRecord::PARTITION, limit).after(after.map(|tenant| tenant.0.clone()));
         let page = self.repository.list::<TenantRecord>(query).await?;
         let items = page.items.into_iter().map(|record| record.tenant).collect();
         Ok(ListPage { items, next: page.next })
     }
 
-    async fn get_key(&self, id: &KeyId) -> Result<Option<Loaded<KeyRecord>>, Unavailable> {
+    async fn get_key(&self, id: &KeyId) -> Result<Option<Loaded<KeyRecord>>> {
         self.repository.get(KeyRecord::key(id)).await
     }
 
-    async fn keys_after(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<ListPage<KeyRecord>, Unavailable> {
+    async fn keys_after(&self, after: Option<String>, limit: usize) -> Result<ListPage<KeyRecord>> {
         self.repository.list(Query::of(KeyRecord::PARTITION, limit).after(after)).await
     }
 
-    async fn has_other_operator(&self, id: &KeyId) -> Result<bool, Unavailable> {
+    async fn has_other_operator(&self, id: &KeyId) -> Result<bool> {
         let now_real = self.ports.clock.now_real();
         let other =
             |key: &KeyRecord| key.role == Role::Operator && key.id != *id && key.is_valid_at(now_real);
@@ -172,7 +164,7 @@ impl Engine {
     }
 
     /// The write that fails if an operator's key is made or deleted from here on.
-    async fn changed_operators(&self) -> Result<Write, Unavailable> {
+    async fn changed_operators(&self) -> Result<Write> {
         let guard = self.repository.get::<OperatorGuard>(OperatorGuard::key()).await?;
         let (changes, expect) = match guard {
             Some(Loaded { record, version }) => (record.changes, Expect::Version(version)),

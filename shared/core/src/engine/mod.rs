@@ -81,6 +81,7 @@ use crate::ports::{Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::SubscriptionCache;
 use counters::AtomicCounters;
+use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
 
@@ -129,7 +130,7 @@ impl Engine {
     }
 
     /// Whether an attempt that starts now ends before `until_real` and can be recorded, even if it times out.
-    fn check_time(&self, until_real: Timestamp) -> Result<(), Unavailable> {
+    fn check_time(&self, until_real: Timestamp) -> Result<()> {
         let needed = self.settings.http_timeout + self.settings.time_to_record();
         if self.ports.clock.now_real() + needed > until_real {
             return Err(Unavailable::OutOfTime);

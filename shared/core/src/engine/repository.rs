@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::Unavailable;
+use super::{Result, Unavailable};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{
     Expect, IndexQuery, MAX_KEYS, Page, Query, Store, StoreError, Versioned, Write, WriteError,
@@ -19,9 +19,9 @@ const MAX_CONFLICT_RETRIES: usize = 16;
 
 /// A record and the version under which it was read.
 #[derive(Clone, Debug)]
-pub(super) struct Loaded<T> {
-    pub(super) record: T,
-    pub(super) version: u64,
+pub(crate) struct Loaded<T> {
+    pub(crate) record: T,
+    pub(crate) version: u64,
 }
 
 /// One page of a list, and where the next one starts.
@@ -53,14 +53,14 @@ impl ConflictRetries {
     }
 
     /// Another writer changed `what` first. An error once that has happened too often.
-    pub(super) fn again(&mut self, what: impl Display) -> Result<(), Unavailable> {
+    pub(super) fn again(&mut self, what: impl Display) -> Result<()> {
         self.0 = self.0.checked_sub(1).ok_or_else(|| Unavailable::Conflict(what.to_string()))?;
         Ok(())
     }
 }
 
 /// What was found as a record of its kind. An error if a newer release wrote it.
-pub(super) fn typed<T: Kind>(found: Option<Versioned>) -> Result<Option<Loaded<T>>, Unavailable> {
+pub(super) fn typed<T: Kind>(found: Option<Versioned>) -> Result<Option<Loaded<T>>> {
     let Some(found) = found else { return Ok(None) };
     if let Record::Newer { key, version } = found.record {
         let source = Unreadable::Newer(version);
@@ -79,7 +79,7 @@ impl Repository {
         Repository { store }
     }
 
-    pub(super) async fn get<T: Kind>(&self, key: Key) -> Result<Option<Loaded<T>>, Unavailable> {
+    pub(super) async fn get<T: Kind>(&self, key: Key) -> Result<Option<Loaded<T>>> {
         typed(self.store.get(&[key]).await?.into_iter().next().flatten())
     }
 
@@ -88,23 +88,20 @@ impl Repository {
         &self,
         a: Key,
         b: Key,
-    ) -> Result<(Option<Loaded<A>>, Option<Loaded<B>>), Unavailable> {
+    ) -> Result<(Option<Loaded<A>>, Option<Loaded<B>>)> {
         let mut found = self.store.get(&[a, b]).await?.into_iter();
         Ok((typed(found.next().flatten())?, typed(found.next().flatten())?))
     }
 
     /// Any number of records in the order of the keys, in as many reads as it takes. Each that a newer release wrote is an error of
     /// its own.
-    pub(super) async fn get_each<T: Kind>(
-        &self,
-        keys: &[Key],
-    ) -> Result<Vec<Result<Option<Loaded<T>>, Unavailable>>, Unavailable> {
+    pub(super) async fn get_each<T: Kind>(&self, keys: &[Key]) -> Result<Vec<Result<Option<Loaded<T>>>>> {
         let found = self.get_all(keys).await?;
         Ok(found.into_iter().map(typed).collect())
     }
 
     /// The same for keys of several kinds.
-    pub(super) async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, Unavailable> {
+    pub(super) async fn get_all(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>> {
         let mut all = Vec::with_capacity(keys.len());
         for some in keys.chunks(MAX_KEYS) {
             all.extend(self.store.get(some).await?);
@@ -115,17 +112,17 @@ impl Repository {
 
     /// One page of a partition, without the records of other kinds. An error if a newer release wrote one of them: a list that
     /// leaves it out would not be true.
-    pub(super) async fn list<T: Kind>(&self, query: Query) -> Result<ListPage<T>, Unavailable> {
+    pub(super) async fn list<T: Kind>(&self, query: Query) -> Result<ListPage<T>> {
         of_kind(self.store.query(query).await?)
     }
 
     /// The same of a list index, which may lag behind.
-    pub(super) async fn list_index<T: Kind>(&self, query: IndexQuery) -> Result<ListPage<T>, Unavailable> {
+    pub(super) async fn list_index<T: Kind>(&self, query: IndexQuery) -> Result<ListPage<T>> {
         of_kind(self.store.query_index(query).await?)
     }
 
     /// `false`: another writer changed something first, and nothing was written.
-    pub(super) async fn try_write(&self, writes: Vec<Write>) -> Result<bool, Unavailable> {
+    pub(super) async fn try_write(&self, writes: Vec<Write>) -> Result<bool> {
         match self.store.write(writes).await {
             Ok(()) => Ok(true),
             Err(WriteError::Conflict(_)) => Ok(false),
@@ -134,7 +131,7 @@ impl Repository {
     }
 
     /// Writes one record over the version that was read. `false`: another writer changed it first.
-    pub(super) async fn replace<T: Kind>(&self, record: T, version: u64) -> Result<bool, Unavailable> {
+    pub(super) async fn replace<T: Kind>(&self, record: T, version: u64) -> Result<bool> {
         self.try_write(vec![Write::put(record, Expect::Version(version))]).await
     }
 
@@ -161,11 +158,7 @@ impl Repository {
         }
     }
 
-    pub(super) async fn get_url(
-        &self,
-        tenant: &Tenant,
-        id: &UrlId,
-    ) -> Result<Option<Loaded<UrlRecord>>, Unavailable> {
+    pub(super) async fn get_url(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<Loaded<UrlRecord>>> {
         self.get(UrlRecord::key(tenant, id)).await
     }
 
@@ -175,7 +168,7 @@ impl Repository {
         url: UrlRecord,
         version: u64,
         history: Option<HistoryEntry>,
-    ) -> Result<bool, Unavailable> {
+    ) -> Result<bool> {
         let mut writes = vec![Write::put(url, Expect::Version(version))];
         writes.extend(history.map(|entry| Write::put(entry, Expect::Any)));
         self.try_write(writes).await
@@ -187,7 +180,7 @@ impl Repository {
         tenant: &Tenant,
         id: &UrlId,
         limit: usize,
-    ) -> Result<Vec<HistoryEntry>, Unavailable> {
+    ) -> Result<Vec<HistoryEntry>> {
         let query = Query::of(UrlRecord::partition(tenant, id), limit).prefix(HistoryEntry::PREFIX);
         Ok(self.list(query.descending()).await?.items)
     }
@@ -199,7 +192,7 @@ impl Repository {
         id: &UrlId,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<ParkedPointer>, Unavailable> {
+    ) -> Result<ListPage<ParkedPointer>> {
         self.list(Query::of(ParkedPointer::partition(tenant, id), limit).after(after)).await
     }
 
@@ -207,15 +200,12 @@ impl Repository {
         &self,
         tenant: &Tenant,
         id: &SubscriptionId,
-    ) -> Result<Option<Loaded<Subscription>>, Unavailable> {
+    ) -> Result<Option<Loaded<Subscription>>> {
         self.get(Subscription::key(tenant, id)).await
     }
 
     /// The version of the tenant's subscriptions, and what a write over it must expect.
-    pub(super) async fn get_tenant_version(
-        &self,
-        tenant: &Tenant,
-    ) -> Result<(TenantVersion, Expect), Unavailable> {
+    pub(super) async fn get_tenant_version(&self, tenant: &Tenant) -> Result<(TenantVersion, Expect)> {
         let found = self.get(TenantVersion::key(tenant)).await?;
         Ok(match found {
             Some(Loaded { record, version }) => (record, Expect::Version(version)),
@@ -223,20 +213,13 @@ impl Repository {
         })
     }
 
-    pub(super) async fn get_delivery(
-        &self,
-        key: &DeliveryKey,
-    ) -> Result<Option<Loaded<DeliveryRecord>>, Unavailable> {
+    pub(super) async fn get_delivery(&self, key: &DeliveryKey) -> Result<Option<Loaded<DeliveryRecord>>> {
         self.get(DeliveryRecord::key(key)).await
     }
 
     /// Creates a delivery, with its pointer if it is parked and `with` in the same transaction. `false`: there is a record already,
     /// which is never overwritten.
-    pub(super) async fn create_delivery(
-        &self,
-        record: DeliveryRecord,
-        with: Vec<Write>,
-    ) -> Result<bool, Unavailable> {
+    pub(super) async fn create_delivery(&self, record: DeliveryRecord, with: Vec<Write>) -> Result<bool> {
         let mut writes = with;
         writes.extend(pointer(&record).map(|pointer| Write::put(pointer, Expect::Any)));
         writes.push(Write::put(record, Expect::Absent));
@@ -250,7 +233,7 @@ impl Repository {
         before: &Loaded<DeliveryRecord>,
         after: DeliveryRecord,
         with: Vec<Write>,
-    ) -> Result<bool, Unavailable> {
+    ) -> Result<bool> {
         let mut writes = with;
         let (old, new) = (pointer(&before.record), pointer(&after));
         // When only the sweep looked at it, the pointer stays as it is.
@@ -269,7 +252,7 @@ fn pointer(record: &DeliveryRecord) -> Option<ParkedPointer> {
     (record.progress.state == DeliveryState::Parked).then(|| ParkedPointer::of(record))
 }
 
-fn of_kind<T: Kind>(page: Page) -> Result<ListPage<T>, Unavailable> {
+fn of_kind<T: Kind>(page: Page) -> Result<ListPage<T>> {
     let loaded = page.items.into_iter().filter_map(|found| typed(Some(found)).transpose());
     let items = loaded.map(|loaded| loaded.map(|loaded| loaded.record)).collect::<Result<_, _>>()?;
     Ok(ListPage { items, next: page.next })

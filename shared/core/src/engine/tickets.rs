@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Engine, Unavailable};
+use super::{Engine, Result, Unavailable};
 use crate::ids::{JobId, Tenant, UrlId};
 use crate::ports::{Delay, Outgoing, QueueName};
 use crate::records::{DeliveryRecord, DeliveryTicket, Message};
@@ -52,7 +52,7 @@ pub(super) fn job_ticket(tenant: &Tenant, id: &JobId, wait: Duration) -> Outgoin
 
 /// The tickets of what succeeded, which are sent in any case, and the last error of what did not.
 pub(super) fn split_tickets<T: IntoIterator<Item = Outgoing>>(
-    results: Vec<Result<T, Unavailable>>,
+    results: Vec<Result<T>>,
 ) -> (Vec<Outgoing>, Option<Unavailable>) {
     let mut tickets = Vec::new();
     let mut failed = None;
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// For messages that are not hints: they are the only trace of a delivery.
-    pub(super) async fn send_first_attempts(&self, messages: Vec<Outgoing>) -> Result<(), Unavailable> {
+    pub(super) async fn send_first_attempts(&self, messages: Vec<Outgoing>) -> Result<()> {
         if messages.is_empty() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::body::{encode_body, fingerprint_of};
 use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
 use crate::engine::repository::typed;
-use crate::engine::{Engine, Loaded, Unavailable};
+use crate::engine::{Engine, Loaded, Result};
 use crate::ids::{EventKey, Tenant, new_event_id};
 use crate::ports::{Expect, Versioned};
 use crate::records::{EventRecord, IdPhase};
@@ -92,7 +92,7 @@ impl Engine {
         Resolved::New(Box::new(self.incoming(tenant, event, start, subscriptions)))
     }
 
-    fn known_id(&self, found: Option<Versioned>) -> Result<KnownId, Unavailable> {
+    fn known_id(&self, found: Option<Versioned>) -> Result<KnownId> {
         let Some(Loaded { record, version }) = typed::<EventRecord>(found)? else {
             return Ok(KnownId::Unused(Expect::Absent));
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::engine::{Engine, Unavailable};
+use crate::engine::{Engine, Result};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{BodyKey, Delay, Outgoing};
 use crate::records::{FanOut, FirstAttempt, Job, JobRecord, Message};
@@ -60,13 +60,13 @@ pub(super) fn first_attempt(
 }
 
 impl Engine {
-    pub(in crate::engine) async fn fan_out(
+    pub(crate) async fn fan_out(
         &self,
         job: JobRecord,
         mut version: u64,
         mut fan_out: FanOut,
         until_real: Timestamp,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<()> {
         // Another function began a step and did not finish it: what it sent is sent again, marked as a repeat.
         let mut again = fan_out.started;
         if !fan_out.started {

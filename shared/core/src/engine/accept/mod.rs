@@ -17,7 +17,7 @@ pub(super) use subscription_cache::SubscriptionCache;
 
 use super::repository::typed;
 use super::tickets::job_ticket;
-use super::{ConflictRetries, DeliveryLog, Engine, Unavailable};
+use super::{ConflictRetries, DeliveryLog, Engine, Result, Unavailable};
 use crate::ids::{JobId, Tenant};
 use crate::ports::{BodyKey, Expect, Outgoing, Versioned, Write};
 use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, TenantVersion};
@@ -158,7 +158,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         events: &[NewEvent],
-    ) -> Result<(Arc<SubscriptionIndex>, Vec<Option<Versioned>>), Unavailable> {
+    ) -> Result<(Arc<SubscriptionIndex>, Vec<Option<Versioned>>)> {
         let ids = events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id));
         let keys: Vec<_> = std::iter::once(TenantVersion::key(tenant)).chain(ids).collect();
         let mut found = self.repository.get_all(&keys).await?.into_iter();
@@ -168,7 +168,7 @@ impl Engine {
     }
 
     /// Phase one of a given id: pending, before its deliveries are queued. `false`: another request took one of the ids.
-    async fn lease_ids(&self, resolved: &[Resolved]) -> Result<bool, Unavailable> {
+    async fn lease_ids(&self, resolved: &[Resolved]) -> Result<bool> {
         let leases: Vec<Write> =
             incoming(resolved).filter_map(|new| Some(Write::put(new.record.clone(), new.expect?))).collect();
         if leases.is_empty() {
@@ -177,7 +177,7 @@ impl Engine {
         self.repository.try_write(leases).await
     }
 
-    async fn queue_deliveries(&self, resolved: &[Resolved]) -> Result<(), Unavailable> {
+    async fn queue_deliveries(&self, resolved: &[Resolved]) -> Result<()> {
         let mut messages = Vec::new();
         let mut unleased = Vec::new();
         let mut leased = Vec::new();
@@ -203,7 +203,7 @@ impl Engine {
         self.store_events(leased).await
     }
 
-    async fn store_events(&self, records: Vec<Record>) -> Result<(), Unavailable> {
+    async fn store_events(&self, records: Vec<Record>) -> Result<()> {
         if records.is_empty() {
             return Ok(());
         }
@@ -213,7 +213,7 @@ impl Engine {
         }
     }
 
-    async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing, Unavailable> {
+    async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing> {
         let EventRecord { tenant, event_key, .. } = &new.record;
         let body_key = BodyKey::new(tenant, event_key);
         let recipients = (recipients_key(&body_key), encode_recipients(&new.recipients));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::{Engine, Unavailable};
+use crate::engine::{Engine, Result};
 use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::Query;
 use crate::records::{Key, Subscription, SubscriptionChange};
@@ -17,7 +17,7 @@ const PAGE: usize = 500;
 const MAX_CHANGES: u64 = 200;
 
 #[derive(Default)]
-pub(in crate::engine) struct SubscriptionCache(Mutex<Cached>);
+pub(crate) struct SubscriptionCache(Mutex<Cached>);
 
 #[derive(Default)]
 struct Cached {
@@ -115,7 +115,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         version: u64,
-    ) -> Result<Arc<SubscriptionIndex>, Unavailable> {
+    ) -> Result<Arc<SubscriptionIndex>> {
         let known = self.subscriptions.lock().get(tenant);
         if let Some((known_version, index)) = known {
             if known_version >= version {
@@ -132,12 +132,7 @@ impl Engine {
     }
 
     /// Reads only what changed. `None`: the change log no longer goes back that far.
-    async fn catch_up(
-        &self,
-        tenant: &Tenant,
-        from: u64,
-        to: u64,
-    ) -> Result<Option<Arc<SubscriptionIndex>>, Unavailable> {
+    async fn catch_up(&self, tenant: &Tenant, from: u64, to: u64) -> Result<Option<Arc<SubscriptionIndex>>> {
         if to - from > MAX_CHANGES {
             return Ok(None);
         }
@@ -151,17 +146,13 @@ impl Engine {
             .into_iter()
             .zip(found)
             .map(|(id, found)| Ok((id, found?.map(|loaded| Arc::new(loaded.record.selector())))));
-        let changed = changed.collect::<Result<Changed, Unavailable>>()?;
+        let changed = changed.collect::<Result<Changed>>()?;
         Ok(self.subscriptions.lock().catch_up(tenant, (from, reached), changed))
     }
 
     /// Which subscriptions were changed by the versions after `from`, as far as they are known without a gap, and by which
     /// version the last of them was.
-    async fn changes_after(
-        &self,
-        tenant: &Tenant,
-        from: u64,
-    ) -> Result<(u64, BTreeSet<SubscriptionId>), Unavailable> {
+    async fn changes_after(&self, tenant: &Tenant, from: u64) -> Result<(u64, BTreeSet<SubscriptionId>)> {
         let query = Query::of(SubscriptionChange::partition(tenant), MAX_CHANGES as usize)
             .after(Some(SubscriptionChange::sort(from)));
         let (mut reached, mut ids) = (from, BTreeSet::new());
@@ -175,7 +166,7 @@ impl Engine {
         Ok((reached, ids))
     }
 
-    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<SubscriptionIndex, Unavailable> {
+    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<SubscriptionIndex> {
         let mut index = SubscriptionIndex::default();
         let mut after = None;
         loop {

@@ -14,21 +14,21 @@ use crate::time::Timestamp;
 const USER_AGENT: &str = concat!("Holdfast/", env!("CARGO_PKG_VERSION"));
 
 /// A delivery that may be attempted now.
-pub(in crate::engine) struct Ready {
-    pub(in crate::engine) new: NewDelivery,
-    pub(in crate::engine) body: Bytes,
-    pub(in crate::engine) subscription: Subscription,
+pub(crate) struct Ready {
+    pub(crate) new: NewDelivery,
+    pub(crate) body: Bytes,
+    pub(crate) subscription: Subscription,
     /// The generation of the URL's health that allowed this.
-    pub(in crate::engine) generation: u64,
+    pub(crate) generation: u64,
     /// The claimed record; `None` for a first attempt that has no record.
-    pub(in crate::engine) claimed: Option<Loaded<DeliveryRecord>>,
+    pub(crate) claimed: Option<Loaded<DeliveryRecord>>,
     /// Whether the body still has to be stored if the delivery is to be retried.
-    pub(in crate::engine) body_is_inline: bool,
+    pub(crate) body_is_inline: bool,
 }
 
 impl Ready {
     /// For a claimed record, whose body is stored.
-    pub(in crate::engine) fn retry(
+    pub(crate) fn retry(
         claimed: Loaded<DeliveryRecord>,
         body: Bytes,
         subscription: Subscription,
@@ -68,11 +68,11 @@ impl Ready {
 }
 
 /// An attempt that was made.
-pub(in crate::engine) struct Attempted {
-    pub(in crate::engine) ready: Ready,
-    pub(in crate::engine) started_at: Timestamp,
-    pub(in crate::engine) ended_at: Timestamp,
-    pub(in crate::engine) result: AttemptResult,
+pub(crate) struct Attempted {
+    pub(crate) ready: Ready,
+    pub(crate) started_at: Timestamp,
+    pub(crate) ended_at: Timestamp,
+    pub(crate) result: AttemptResult,
 }
 
 impl Attempted {
@@ -81,11 +81,11 @@ impl Attempted {
     }
 
     /// All but a first attempt that succeeds at once.
-    pub(in crate::engine) fn needs_record(&self) -> bool {
+    pub(crate) fn needs_record(&self) -> bool {
         self.ready.claimed.is_some() || !self.succeeded()
     }
 
-    pub(in crate::engine) fn url_id(&self) -> &UrlId {
+    pub(crate) fn url_id(&self) -> &UrlId {
         &self.ready.subscription.url_id
     }
 
@@ -113,7 +113,7 @@ impl Attempted {
 }
 
 impl Engine {
-    pub(in crate::engine) async fn attempt(&self, ready: Ready) -> Attempted {
+    pub(crate) async fn attempt(&self, ready: Ready) -> Attempted {
         let attempted = self.send(ready).await;
         self.counters.count_attempt(attempted.succeeded());
         self.count_attempt(&attempted);
@@ -121,7 +121,7 @@ impl Engine {
     }
 
     /// Makes the request and counts nothing.
-    pub(in crate::engine) async fn send(&self, ready: Ready) -> Attempted {
+    pub(crate) async fn send(&self, ready: Ready) -> Attempted {
         let started_at = self.ports.clock.now();
         let result = self.ports.sender.send(self.request_for(&ready)).await;
         Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
@@ -166,7 +166,7 @@ impl Engine {
     }
 
     /// What is kept of an attempt.
-    pub(in crate::engine) fn attempt_record(&self, attempted: &Attempted) -> Attempt {
+    pub(crate) fn attempt_record(&self, attempted: &Attempted) -> Attempt {
         let AttemptNumber { epoch, n } = attempted.ready.number();
         let (status, error) = describe(&attempted.result.response);
         let excerpt = match &attempted.result.response {

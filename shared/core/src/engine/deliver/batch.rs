@@ -1,26 +1,26 @@
 //! A batch of messages and what became of each.
 
-use super::super::Unavailable;
 use super::super::tickets::chain;
+use super::super::{Result, Unavailable};
 use crate::ports::{Delay, Received, Settlement, UnreadableMessage};
 use crate::records::Unreadable;
 use crate::rules::backoff::{Trouble, retry_after};
 
 /// The place of a message in its batch. There is one for each message, so that no message is answered for twice.
 #[derive(Debug)]
-pub(in crate::engine) struct Slot(usize);
+pub(crate) struct Slot(usize);
 
 /// What handlers answer: each message that they finished or could not handle.
-pub(in crate::engine) type Handled = Vec<(Slot, Result<(), Unavailable>)>;
+pub(crate) type Handled = Vec<(Slot, Result<()>)>;
 
 /// Collects what becomes of each message. A message that no handler answers for is given back, never deleted.
-pub(in crate::engine) struct Batch {
+pub(crate) struct Batch {
     places: Vec<Place>,
 }
 
 struct Place {
     receive_count: u32,
-    result: Result<Settlement, Unavailable>,
+    result: Result<Settlement>,
 }
 
 impl Batch {

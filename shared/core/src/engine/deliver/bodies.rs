@@ -4,15 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result, Unavailable};
 use crate::ports::BodyKey;
 use crate::records::FirstAttempt;
 
 /// Bodies that were loaded for a batch, or why they could not be.
-pub(super) struct Bodies(HashMap<BodyKey, Result<Bytes, Unavailable>>);
+pub(super) struct Bodies(HashMap<BodyKey, Result<Bytes>>);
 
 impl Bodies {
-    pub(super) fn get(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
+    pub(super) fn get(&self, key: &BodyKey) -> Result<Bytes> {
         self.0.get(key).cloned().unwrap_or_else(|| Err(Unavailable::BodyMissing(key.event_key.clone())))
     }
 }
@@ -24,26 +24,26 @@ impl Engine {
         if keys.is_empty() {
             return Bodies(HashMap::new());
         }
-        let loaded: Vec<Result<Bytes, Unavailable>> = match self.ports.store.get_bodies(&keys).await {
+        let loaded: Vec<Result<Bytes>> = match self.ports.store.get_bodies(&keys).await {
             Ok(found) => found.into_iter().zip(&keys).map(|(body, key)| present(body, key)).collect(),
             Err(error) => keys.iter().map(|_| Err(error.clone().into())).collect(),
         };
         Bodies(keys.into_iter().zip(loaded).collect())
     }
 
-    pub(in crate::engine) async fn load_body(&self, key: &BodyKey) -> Result<Bytes, Unavailable> {
+    pub(crate) async fn load_body(&self, key: &BodyKey) -> Result<Bytes> {
         let found = self.ports.store.get_bodies(std::slice::from_ref(key)).await?;
         present(found.into_iter().next().flatten(), key)
     }
 
     /// A delivery that gets a record needs its body in the store, because its message is deleted.
-    pub(super) async fn store_inline_body(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
+    pub(super) async fn store_inline_body(&self, message: &FirstAttempt) -> Result<()> {
         let Some(body) = &message.body else { return Ok(()) };
         let body = vec![(BodyKey::of(&message.key), body.clone())];
         Ok(self.ports.store.put_bodies(body, self.body_remove_at()).await?)
     }
 }
 
-fn present(body: Option<Bytes>, key: &BodyKey) -> Result<Bytes, Unavailable> {
+fn present(body: Option<Bytes>, key: &BodyKey) -> Result<Bytes> {
     body.ok_or_else(|| Unavailable::BodyMissing(key.event_key.clone()))
 }

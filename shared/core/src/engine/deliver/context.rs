@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use super::super::repository::typed;
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use crate::ids::{DeliveryKey, UrlId};
 use crate::ports::Versioned;
 use crate::records::{Key, Subscription, UrlRecord, active_subscription};
@@ -15,18 +15,18 @@ use crate::time::Timestamp;
 /// An attempt starts at most this long after its health read began, so that a freeze takes effect at once.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-pub(in crate::engine) fn is_fresh(read_began_real: Timestamp, now_real: Timestamp) -> bool {
+pub(crate) fn is_fresh(read_began_real: Timestamp, now_real: Timestamp) -> bool {
     now_real.since(read_began_real) <= MAX_AGE
 }
 
 /// The subscriptions and URLs of a batch of deliveries, as of one moment.
-pub(in crate::engine) struct DeliveryContext {
+pub(crate) struct DeliveryContext {
     read_began_real: Timestamp,
     found: HashMap<Key, Versioned>,
 }
 
 /// Whether a delivery may be attempted now.
-pub(in crate::engine) enum Admission {
+pub(crate) enum Admission {
     Attempt {
         subscription: Subscription,
         /// Of the URL's health that allowed the attempt.
@@ -44,7 +44,7 @@ impl DeliveryContext {
     }
 
     /// An error if a newer release wrote the subscription or the URL.
-    pub(in crate::engine) fn admission(&self, key: &DeliveryKey) -> Result<Admission, Unavailable> {
+    pub(crate) fn admission(&self, key: &DeliveryKey) -> Result<Admission> {
         let found = self.subscription(&Subscription::key(&key.tenant, &key.subscription_id))?;
         let subscription = match active_subscription(found.as_ref()) {
             Ok(subscription) => subscription.clone(),
@@ -59,7 +59,7 @@ impl DeliveryContext {
         })
     }
 
-    fn subscription(&self, key: &Key) -> Result<Option<Subscription>, Unavailable> {
+    fn subscription(&self, key: &Key) -> Result<Option<Subscription>> {
         Ok(typed(self.found.get(key).cloned())?.map(|loaded| loaded.record))
     }
 
@@ -77,10 +77,10 @@ impl DeliveryContext {
 
 impl Engine {
     /// Reads the context of these deliveries, consistently. `url_id` is where a delivery was headed: almost always still right.
-    pub(in crate::engine) async fn load_context(
+    pub(crate) async fn load_context(
         &self,
         deliveries: impl Iterator<Item = (&DeliveryKey, &UrlId)>,
-    ) -> Result<DeliveryContext, Unavailable> {
+    ) -> Result<DeliveryContext> {
         let read_began_real = self.ports.clock.now_real();
         let mut keys = BTreeSet::new();
         for (key, url_id) in deliveries {
@@ -94,7 +94,7 @@ impl Engine {
         Ok(context)
     }
 
-    async fn read_into(&self, context: &mut DeliveryContext, keys: BTreeSet<Key>) -> Result<(), Unavailable> {
+    async fn read_into(&self, context: &mut DeliveryContext, keys: BTreeSet<Key>) -> Result<()> {
         let keys: Vec<Key> = keys.into_iter().collect();
         let found = self.repository.get_all(&keys).await?;
         context.found.extend(keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found?))));

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all};
 
 use super::super::recover::ParkedUrls;
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::bodies::Bodies;
@@ -63,7 +63,7 @@ impl Engine {
         handled
     }
 
-    async fn classify(&self, first: FirstMessage) -> Result<Classified, Unavailable> {
+    async fn classify(&self, first: FirstMessage) -> Result<Classified> {
         let FirstMessage { message, receive_count } = first;
         if receive_count <= 1 && !message.again {
             return Ok(Classified::New(message));
@@ -84,7 +84,7 @@ impl Engine {
         Ok(Classified::Known(RetryTicket { ticket, redelivered: true }))
     }
 
-    async fn create_record(&self, message: &FirstAttempt) -> Result<(), Unavailable> {
+    async fn create_record(&self, message: &FirstAttempt) -> Result<()> {
         self.store_inline_body(message).await?;
         let context = self.load_context(std::iter::once((&message.key, &message.url_id))).await?;
         let subscription = match context.admission(&message.key)? {
@@ -129,7 +129,7 @@ impl Engine {
         message: &FirstAttempt,
         context: &DeliveryContext,
         bodies: &Bodies,
-    ) -> Result<Result<Ready, HeldBack>, Unavailable> {
+    ) -> Result<Result<Ready, HeldBack>> {
         let admission = context.admission(&message.key)?;
         let is_expired =
             self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None);
@@ -177,7 +177,7 @@ impl Engine {
         recorded
     }
 
-    async fn park_new(&self, message: &FirstAttempt, new: NewDelivery) -> Result<(), Unavailable> {
+    async fn park_new(&self, message: &FirstAttempt, new: NewDelivery) -> Result<()> {
         self.store_inline_body(message).await?;
         let mut record = DeliveryRecord::new(new, &self.settings.schedule);
         record.progress.park();
@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// Dead from the start, but visible and kept for replay.
-    async fn record_dead(&self, message: &FirstAttempt, reason: Reason) -> Result<(), Unavailable> {
+    async fn record_dead(&self, message: &FirstAttempt, reason: Reason) -> Result<()> {
         self.store_inline_body(message).await?;
         let url = self.repository.get_url(&message.key.tenant, &message.url_id).await?;
         let url = url.map(|url| url.record.url).unwrap_or_default();

@@ -14,7 +14,7 @@ use futures_util::future::{BoxFuture, join_all, join3};
 pub(super) use attempt::{Attempted, Ready};
 pub(super) use context::{Admission, is_fresh};
 
-use super::{Engine, Unavailable};
+use super::{Engine, Result};
 use crate::ports::{Received, Settlement};
 use crate::records::Message;
 use crate::time::Timestamp;
@@ -67,6 +67,6 @@ impl Engine {
 }
 
 /// Tickets for URLs and jobs have nothing to share with each other.
-async fn each_alone(work: Vec<(Slot, BoxFuture<'_, Result<(), Unavailable>>)>) -> Handled {
+async fn each_alone(work: Vec<(Slot, BoxFuture<'_, Result<()>>)>) -> Handled {
     join_all(work.into_iter().map(async |(slot, work)| (slot, work.await))).await
 }

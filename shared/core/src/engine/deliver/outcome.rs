@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::super::tickets::{announce_ticket, chain, next_ticket, release_ticket};
-use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Unavailable};
+use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Result, Unavailable};
 use super::attempt::{Attempted, Ready};
 use super::batch::{Handled, Slot};
 use super::context::{Admission, DeliveryContext};
@@ -49,10 +49,7 @@ impl Engine {
     }
 
     /// One result per attempt, in their order.
-    pub(in crate::engine) async fn record_outcomes(
-        &self,
-        attempted: &[Attempted],
-    ) -> Vec<Result<(), Unavailable>> {
+    pub(crate) async fn record_outcomes(&self, attempted: &[Attempted]) -> Vec<Result<()>> {
         let (mut tickets, (), recorded) = join3(
             self.count_on_urls(attempted),
             self.log_successes(attempted),
@@ -70,7 +67,7 @@ impl Engine {
         mut ready: Ready,
         context: &DeliveryContext,
         until_real: Timestamp,
-    ) -> Result<Attempted, Unavailable> {
+    ) -> Result<Attempted> {
         // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
         let mut fresh = context.is_fresh(self.ports.clock.now_real());
         let mut retries = ConflictRetries::new();
@@ -99,7 +96,7 @@ impl Engine {
     }
 
     /// No attempt was made, so the claim must not count as one.
-    async fn give_back(&self, ready: Ready) -> Result<(), Unavailable> {
+    async fn give_back(&self, ready: Ready) -> Result<()> {
         if let Some(claimed) = ready.claimed {
             let mut free = claimed.record.clone();
             free.progress.release_claim();
@@ -175,7 +172,7 @@ impl Engine {
     }
 
     /// The bodies that came with their messages: the others are stored already.
-    async fn store_bodies(&self, of: impl Iterator<Item = &Attempted>) -> Result<(), Unavailable> {
+    async fn store_bodies(&self, of: impl Iterator<Item = &Attempted>) -> Result<()> {
         let bodies: BTreeMap<BodyKey, Bytes> = of
             .filter(|one| one.ready.body_is_inline)
             .map(|one| (BodyKey::of(one.ready.key()), one.ready.body.clone()))
@@ -188,7 +185,7 @@ impl Engine {
 
     /// Bodies and attempts are stored for all at once, before the records that need them. Returns the ticket of each delivery, in
     /// the order of the attempts.
-    async fn record_deliveries(&self, attempted: &[Attempted]) -> Vec<Result<Option<Outgoing>, Unavailable>> {
+    async fn record_deliveries(&self, attempted: &[Attempted]) -> Vec<Result<Option<Outgoing>>> {
         let recorded = || attempted.iter().filter(|one| one.needs_record());
         let (bodies, ()) =
             join(self.store_bodies(recorded().filter(|one| !one.succeeded())), self.log_attempts(recorded()))
@@ -214,7 +211,7 @@ impl Engine {
     }
 
     /// Records what the attempt means for its delivery. Returns the ticket that is to be sent.
-    async fn record_delivery(&self, one: &Attempted) -> Result<Option<Outgoing>, Unavailable> {
+    async fn record_delivery(&self, one: &Attempted) -> Result<Option<Outgoing>> {
         if tracing::enabled!(tracing::Level::INFO) {
             self.log_attempt(one, &self.record_after(one));
         }
@@ -250,7 +247,7 @@ impl Engine {
         &self,
         one: &Attempted,
         claimed: Loaded<DeliveryRecord>,
-    ) -> Result<Option<Outgoing>, Unavailable> {
+    ) -> Result<Option<Outgoing>> {
         let number = claimed.record.progress.number();
         let mut current = claimed;
         let mut retries = ConflictRetries::new();

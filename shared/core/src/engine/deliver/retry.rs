@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 
 use super::super::recover::ParkedUrls;
 use super::super::tickets::{delivery_ticket, next_ticket};
-use super::super::{Engine, Loaded, Unavailable};
+use super::super::{Engine, Loaded, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::context::{Admission, DeliveryContext};
@@ -85,11 +85,7 @@ impl Engine {
         handled
     }
 
-    async fn decide(
-        &self,
-        ticket: &RetryTicket,
-        loaded: Loaded<DeliveryRecord>,
-    ) -> Result<Decision, Unavailable> {
+    async fn decide(&self, ticket: &RetryTicket, loaded: Loaded<DeliveryRecord>) -> Result<Decision> {
         let now = self.ports.clock.both();
         let record = &loaded.record;
         Ok(match on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now) {
@@ -160,7 +156,7 @@ impl Engine {
         due: Loaded<DeliveryRecord>,
         body: Bytes,
         context: &DeliveryContext,
-    ) -> Result<Claim, Unavailable> {
+    ) -> Result<Claim> {
         let mut record = due.record.clone();
         match context.admission(&record.key)? {
             Admission::Dead(reason) => {
@@ -187,10 +183,10 @@ impl Engine {
     }
 
     /// Two functions died during this attempt. It counts on the delivery but not on the URL, whose response is not known.
-    pub(in crate::engine) async fn count_as_interrupted(
+    pub(crate) async fn count_as_interrupted(
         &self,
         loaded: &Loaded<DeliveryRecord>,
-    ) -> Result<Option<Outgoing>, Unavailable> {
+    ) -> Result<Option<Outgoing>> {
         let now = self.ports.clock.now();
         let record = &loaded.record;
         let attempt = Attempt {

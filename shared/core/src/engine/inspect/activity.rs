@@ -31,7 +31,7 @@ const KEEP_MINUTES: Duration = Duration::from_secs(25 * 3600);
 const KEEP_SUMMARIES: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
-pub(in crate::engine) struct Activity(Mutex<State>);
+pub(crate) struct Activity(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -213,13 +213,13 @@ impl Engine {
         self.activity.settle(records, &left);
     }
 
-    pub(in crate::engine) fn count_events(&self, tenant: &Tenant, accepted: u64) {
+    pub(crate) fn count_events(&self, tenant: &Tenant, accepted: u64) {
         if accepted > 0 {
             self.activity.count(tenant, self.ports.clock.now(), None, |counts| counts.events += accepted);
         }
     }
 
-    pub(in crate::engine) fn count_attempt(&self, attempted: &Attempted) {
+    pub(crate) fn count_attempt(&self, attempted: &Attempted) {
         let (new, attempt) = (&attempted.ready.new, self.attempt_record(attempted));
         // The cheapest log keeps nothing of what succeeds at once, here as elsewhere.
         if self.settings.delivery_log == DeliveryLog::All || attempted.needs_record() {
@@ -228,7 +228,7 @@ impl Engine {
         self.add_attempt(&attempt, None);
     }
 
-    pub(in crate::engine) fn count_interrupted(&self, record: &DeliveryRecord, attempt: &Attempt) {
+    pub(crate) fn count_interrupted(&self, record: &DeliveryRecord, attempt: &Attempt) {
         self.add_summary(attempt, (&record.event_id, &record.event_type), &record.url_id);
     }
 

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use crate::ids::Tenant;
 use crate::ports::{Order, Query};
 use crate::records::{AttemptSummaries, AttemptSummary, Key};
@@ -84,7 +84,7 @@ impl Engine {
         tenant: &Tenant,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<AttemptsPage, Unavailable> {
+    ) -> Result<AttemptsPage> {
         let limit = limit.clamp(1, MAX_FEED_ITEMS);
         // Records of that time are longer than this, and so behind it.
         let horizon = (self.ports.clock.now_real() - SETTLED).sort_key();
@@ -100,7 +100,7 @@ impl Engine {
         mut place: Place,
         horizon: &str,
         limit: usize,
-    ) -> Result<AttemptsPage, Unavailable> {
+    ) -> Result<AttemptsPage> {
         let mut page = AttemptsPage::new();
         if let Some(shown) = place.shown.take() {
             let key = Key::new(AttemptSummaries::partition(tenant), place.sort.as_str());
@@ -124,12 +124,7 @@ impl Engine {
         Ok(page.at(&place))
     }
 
-    async fn latest_attempts(
-        &self,
-        tenant: &Tenant,
-        horizon: String,
-        limit: usize,
-    ) -> Result<AttemptsPage, Unavailable> {
+    async fn latest_attempts(&self, tenant: &Tenant, horizon: String, limit: usize) -> Result<AttemptsPage> {
         let mut found: Vec<AttemptSummaries> = Vec::new();
         let mut after = horizon.clone();
         loop {
@@ -159,7 +154,7 @@ impl Engine {
         tenant: &Tenant,
         after: &str,
         order: Order,
-    ) -> Result<(Vec<AttemptSummaries>, bool), Unavailable> {
+    ) -> Result<(Vec<AttemptSummaries>, bool)> {
         let query = Query::of(AttemptSummaries::partition(tenant), PAGE).after(Some(after.to_owned()));
         let page = self.repository.list(Query { order, ..query }).await?;
         Ok((page.items, page.next.is_some()))

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 
-use super::super::{Engine, ListPage, Unavailable};
+use super::super::{Engine, ListPage, Result, Unavailable};
 use super::{DeliveryView, MAX_SCANNED, scan_cost};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Query};
@@ -41,7 +41,7 @@ pub enum ListError {
 const PAGE: usize = 100;
 
 impl Engine {
-    pub async fn view_delivery(&self, key: &DeliveryKey) -> Result<Option<DeliveryView>, Unavailable> {
+    pub async fn view_delivery(&self, key: &DeliveryKey) -> Result<Option<DeliveryView>> {
         let mut records = Vec::new();
         let mut after = None;
         loop {
@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    pub(super) async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>, Unavailable> {
+    pub(super) async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>> {
         let views = join_all(keys.iter().map(|key| self.view_delivery(key))).await;
         views.into_iter().filter_map(Result::transpose).collect()
     }

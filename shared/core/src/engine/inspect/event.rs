@@ -2,7 +2,7 @@
 
 use futures_util::future::join;
 
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use super::{DeliveryFilter, DeliveryView};
 use crate::ids::{EventKey, Tenant, generated_at};
 use crate::ports::BodyKey;
@@ -22,7 +22,7 @@ pub struct EventView {
 const MAX_SHOWN: usize = 100;
 
 impl Engine {
-    pub async fn view_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventView>, Unavailable> {
+    pub async fn view_event(&self, tenant: &Tenant, id: &str) -> Result<Option<EventView>> {
         let Some((event_key, recorded)) = self.find_event(tenant, id).await? else { return Ok(None) };
         let body_key = BodyKey::new(tenant, &event_key);
         let filter = DeliveryFilter::of_event(id);
@@ -42,7 +42,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         id: &str,
-    ) -> Result<Option<(EventKey, Option<EventRecord>)>, Unavailable> {
+    ) -> Result<Option<(EventKey, Option<EventRecord>)>> {
         let found = self.repository.get::<EventRecord>(EventRecord::key(tenant, id)).await?;
         Ok(match found {
             Some(event) => Some((event.record.event_key.clone(), Some(event.record))),

@@ -1,6 +1,6 @@
 //! The deliveries of one event, page by page: there may be ten thousand.
 
-use super::super::{Engine, ListPage, Unavailable};
+use super::super::{Engine, ListPage, Result};
 use super::{DeliveryFilter, DeliveryView, MAX_SCANNED};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
 use crate::ports::Query;
@@ -19,7 +19,7 @@ impl Engine {
         filter: &DeliveryFilter,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<DeliveryView>, Unavailable> {
+    ) -> Result<ListPage<DeliveryView>> {
         let key_of = |subscription_id: SubscriptionId| DeliveryKey {
             tenant: tenant.clone(),
             event_key: event_key.clone(),
@@ -54,7 +54,7 @@ impl Engine {
         tenant: &Tenant,
         event_key: &EventKey,
         after: Option<&SubscriptionId>,
-    ) -> Result<(Vec<(SubscriptionId, Vec<Record>)>, bool), Unavailable> {
+    ) -> Result<(Vec<(SubscriptionId, Vec<Record>)>, bool)> {
         let mut groups: Vec<(SubscriptionId, Vec<Record>)> = Vec::new();
         let mut query =
             Query::of(DeliveryRecord::partition(tenant, event_key), PAGE).after(after.map(behind_all_of));

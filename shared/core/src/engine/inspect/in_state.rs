@@ -1,6 +1,6 @@
 //! Lists of what is in one state, from the index of that state: nothing else is looked through.
 
-use super::super::{Engine, ListPage, Unavailable};
+use super::super::{Engine, ListPage, Result};
 use super::{DeliveryFilter, DeliveryView, MAX_SCANNED, UrlView, scan_cost};
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::IndexQuery;
@@ -20,7 +20,7 @@ impl Engine {
         filter: &DeliveryFilter,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<DeliveryView>, Unavailable> {
+    ) -> Result<ListPage<DeliveryView>> {
         let mut page = ListPage { items: Vec::new(), next: after };
         let mut scanned = 0;
         loop {
@@ -47,7 +47,7 @@ impl Engine {
         since: Option<Timestamp>,
         to: Option<String>,
         wanted: usize,
-    ) -> Result<(Vec<Found>, bool), Unavailable> {
+    ) -> Result<(Vec<Found>, bool)> {
         let mut lists = vec![(states, to.clone())];
         if states == StateIndex::Dead {
             // What was accepted later than this is certainly alive.
@@ -86,7 +86,7 @@ impl Engine {
         state: UrlState,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<UrlView>, Unavailable> {
+    ) -> Result<ListPage<UrlView>> {
         let query = IndexQuery::of(ListIndex::ByState, states.partition(tenant), limit).after(after);
         let page = self.repository.list_index::<UrlRecord>(query).await?;
         // The index may lag behind the record.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::{try_join, try_join4};
 
 use super::super::urls::MAX_PARKED_COUNTED as MAX_COUNTED;
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use crate::ids::Tenant;
 use crate::ports::{Count, IndexCount, IndexQuery, Query};
 use crate::records::{DeliveryRecord, ListIndex, MinuteRecord, StateIndex};
@@ -85,7 +85,7 @@ struct Live {
 
 impl Engine {
     /// Counts lag behind by a second or so. `minutes`: from 1 to [`MAX_MINUTES_SHOWN`].
-    pub async fn overview(&self, tenant: &Tenant, minutes: u32) -> Result<Overview, Unavailable> {
+    pub async fn overview(&self, tenant: &Tenant, minutes: u32) -> Result<Overview> {
         let now = self.ports.clock.now();
         let deliveries = try_join4(
             self.count_live(tenant, StateIndex::Waiting, now),
@@ -104,24 +104,14 @@ impl Engine {
         Ok(Overview { at: now, minutes, totals, waiting, parked, dead, urls })
     }
 
-    async fn count_state(
-        &self,
-        tenant: &Tenant,
-        state: StateIndex,
-        from: Option<String>,
-    ) -> Result<Count, Unavailable> {
+    async fn count_state(&self, tenant: &Tenant, state: StateIndex, from: Option<String>) -> Result<Count> {
         let (index, partition) = (ListIndex::ByState, state.partition(tenant));
         Ok(self.ports.store.count_index(IndexCount { index, partition, from, limit: MAX_COUNTED }).await?)
     }
 
     /// What was accepted less than a lifetime ago cannot have expired, and is only counted. The rest are few, because the sweep
     /// ends what expires: replays, and what it has not come to yet. They are looked at.
-    async fn count_live(
-        &self,
-        tenant: &Tenant,
-        state: StateIndex,
-        now: Timestamp,
-    ) -> Result<Live, Unavailable> {
+    async fn count_live(&self, tenant: &Tenant, state: StateIndex, now: Timestamp) -> Result<Live> {
         let young = (now - self.settings.schedule.lifetime).sort_key();
         let old = IndexQuery::of(ListIndex::ByState, state.partition(tenant), MAX_COUNTED)
             .between(None, Some(young.clone()));
@@ -137,7 +127,7 @@ impl Engine {
         Ok(Live { alive: sum(young, alive), expired: Count { count: expired as u64, more } })
     }
 
-    async fn count_urls(&self, tenant: &Tenant) -> Result<UrlCounts, Unavailable> {
+    async fn count_urls(&self, tenant: &Tenant) -> Result<UrlCounts> {
         let counted = try_join(
             self.count_state(tenant, StateIndex::UrlDisabled, None),
             self.count_state(tenant, StateIndex::UrlFrozen, None),
@@ -154,11 +144,7 @@ impl Engine {
     }
 
     /// What all engines counted since then, minute by minute. Newest first, so that what is given up is the oldest.
-    async fn minutes_since(
-        &self,
-        tenant: &Tenant,
-        first: Timestamp,
-    ) -> Result<BTreeMap<Timestamp, Counts>, Unavailable> {
+    async fn minutes_since(&self, tenant: &Tenant, first: Timestamp) -> Result<BTreeMap<Timestamp, Counts>> {
         let mut minutes: BTreeMap<Timestamp, Counts> = BTreeMap::new();
         let mut after = None;
         for _ in 0..MAX_PAGES {

@@ -3,7 +3,7 @@
 use futures_util::future::try_join;
 
 use super::super::urls::MAX_PARKED_COUNTED;
-use super::super::{Engine, ListPage, Unavailable};
+use super::super::{Engine, ListPage, Result};
 use super::{MAX_SCANNED, scan_cost};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::Query;
@@ -28,7 +28,7 @@ impl UrlView {
 const MAX_HISTORY: usize = 100;
 
 impl Engine {
-    pub async fn view_url(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<UrlView>, Unavailable> {
+    pub async fn view_url(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<UrlView>> {
         let Some(url) = self.repository.get_url(tenant, id).await? else { return Ok(None) };
         let (parked, history) = try_join(
             self.repository.list_parked(tenant, id, None, MAX_PARKED_COUNTED),
@@ -49,7 +49,7 @@ impl Engine {
         state: Option<UrlState>,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<UrlView>, Unavailable> {
+    ) -> Result<ListPage<UrlView>> {
         if let Some((state, states)) = state.and_then(|state| Some((state, StateIndex::of_url(state)?))) {
             return self.list_urls_in(states, tenant, state, after, limit).await;
         }

@@ -9,17 +9,17 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::super::tickets::{chain, probe_ticket, release_ticket, split_tickets};
-use super::super::{Change, Engine, Loaded, Unavailable};
+use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::Outgoing;
 use crate::records::UrlRecord;
 use crate::rules::health::UrlState;
 
 /// The URLs at which deliveries were parked.
-pub(in crate::engine) type ParkedUrls = BTreeSet<(Tenant, UrlId)>;
+pub(crate) type ParkedUrls = BTreeSet<(Tenant, UrlId)>;
 
 impl Engine {
-    pub(in crate::engine) async fn recheck_after_parking(&self, urls: ParkedUrls) {
+    pub(crate) async fn recheck_after_parking(&self, urls: ParkedUrls) {
         if let Err(error) = self.recheck_urls(urls).await {
             // The sweep looks at the URL when its probe is due, and at the deliveries no later than when they expire.
             tracing::warn!(error = chain(&error), "a URL could not be looked at after parking");
@@ -27,7 +27,7 @@ impl Engine {
     }
 
     /// For callers that come again if a URL could not be looked at.
-    pub(in crate::engine) async fn recheck_urls(&self, urls: ParkedUrls) -> Result<(), Unavailable> {
+    pub(crate) async fn recheck_urls(&self, urls: ParkedUrls) -> Result<()> {
         let rechecked = join_all(urls.iter().map(|(tenant, url_id)| self.recheck_url(tenant, url_id))).await;
         let (tickets, failed) = split_tickets(rechecked);
         self.send_tickets(tickets).await;
@@ -35,7 +35,7 @@ impl Engine {
     }
 
     /// Returns the ticket that gets the parked deliveries going, if they should go.
-    async fn recheck_url(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Outgoing>, Unavailable> {
+    async fn recheck_url(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Outgoing>> {
         let decide = |Loaded { record: mut url, .. }: Loaded<UrlRecord>| {
             let now = self.ports.clock.both();
             match url.health.state {

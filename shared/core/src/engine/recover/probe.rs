@@ -1,7 +1,7 @@
 //! Tries a disabled URL with one real delivery: the parked one that was due earliest.
 
 use super::super::deliver::{Admission, Ready};
-use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
+use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Expect, Write};
 use crate::records::{DeliveryRecord, ParkedPointer, UrlRecord};
@@ -14,12 +14,7 @@ use crate::time::Timestamp;
 const PAGE: usize = 20;
 
 impl Engine {
-    pub(in crate::engine) async fn probe(
-        &self,
-        tenant: &Tenant,
-        url_id: &UrlId,
-        until_real: Timestamp,
-    ) -> Result<(), Unavailable> {
+    pub(crate) async fn probe(&self, tenant: &Tenant, url_id: &UrlId, until_real: Timestamp) -> Result<()> {
         let mut retries = ConflictRetries::new();
         loop {
             let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(()) };
@@ -43,7 +38,7 @@ impl Engine {
         tenant: &Tenant,
         url_id: &UrlId,
         until_real: Timestamp,
-    ) -> Result<Option<Loaded<DeliveryRecord>>, Unavailable> {
+    ) -> Result<Option<Loaded<DeliveryRecord>>> {
         let mut after = None;
         loop {
             // Many may have to be ended or moved on the way: the next probe finds fewer.
@@ -65,7 +60,7 @@ impl Engine {
     }
 
     /// `None`: it cannot be claimed, or it was ended or moved because it expired or its subscription changed.
-    async fn consider(&self, pointer: ParkedPointer) -> Result<Option<Loaded<DeliveryRecord>>, Unavailable> {
+    async fn consider(&self, pointer: ParkedPointer) -> Result<Option<Loaded<DeliveryRecord>>> {
         let Some((delivery, subscription)) = self.load_with_subscription(&pointer.key).await? else {
             return Ok(None);
         };
@@ -105,7 +100,7 @@ impl Engine {
         url: Loaded<UrlRecord>,
         delivery: Loaded<DeliveryRecord>,
         until_real: Timestamp,
-    ) -> Result<bool, Unavailable> {
+    ) -> Result<bool> {
         let key = delivery.record.key.clone();
         let body = self.load_body(&BodyKey::of(&key)).await?;
         let context = self.load_context(std::iter::once((&key, &url.record.id))).await?;

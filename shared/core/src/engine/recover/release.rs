@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::super::tickets::{chain, delivery_ticket, release_ticket, split_tickets};
-use super::super::{Change, Engine, Loaded, Unavailable};
+use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Delay, Outgoing};
 use crate::records::{ParkedPointer, UrlRecord};
@@ -27,12 +27,7 @@ enum Step {
 }
 
 impl Engine {
-    pub(in crate::engine) async fn release(
-        &self,
-        tenant: &Tenant,
-        url_id: &UrlId,
-        step: u64,
-    ) -> Result<(), Unavailable> {
+    pub(crate) async fn release(&self, tenant: &Tenant, url_id: &UrlId, step: u64) -> Result<()> {
         match self.claim_release_step(tenant, url_id, step).await? {
             Step::Over => Ok(()),
             Step::Early(wait) => {
@@ -44,12 +39,7 @@ impl Engine {
     }
 
     /// Claimed by a conditional write, so that a duplicated ticket does not double the pace.
-    async fn claim_release_step(
-        &self,
-        tenant: &Tenant,
-        url_id: &UrlId,
-        step: u64,
-    ) -> Result<Step, Unavailable> {
+    async fn claim_release_step(&self, tenant: &Tenant, url_id: &UrlId, step: u64) -> Result<Step> {
         let decide = |Loaded { record: mut url, version }: Loaded<UrlRecord>| {
             let now = self.ports.clock.both();
             match (url.health.state, url.releasing) {
@@ -75,12 +65,7 @@ impl Engine {
         Ok(step.unwrap_or(Step::Over))
     }
 
-    async fn release_step(
-        &self,
-        url: Loaded<UrlRecord>,
-        release: Release,
-        size: u32,
-    ) -> Result<(), Unavailable> {
+    async fn release_step(&self, url: Loaded<UrlRecord>, release: Release, size: u32) -> Result<()> {
         let UrlRecord { tenant, id, .. } = &url.record;
         let page = self.repository.list_parked(tenant, id, None, size as usize).await?;
         if page.items.is_empty() {
@@ -97,7 +82,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn release_delivery(&self, pointer: &ParkedPointer) -> Result<Option<Outgoing>, Unavailable> {
+    async fn release_delivery(&self, pointer: &ParkedPointer) -> Result<Option<Outgoing>> {
         let Some(delivery) = self.repository.get_delivery(&pointer.key).await? else { return Ok(None) };
         if delivery.record.progress.state != DeliveryState::Parked {
             return Ok(None);
@@ -115,7 +100,7 @@ impl Engine {
     }
 
     /// Nothing is parked. That is final only when no function can still act on the health that the URL had before.
-    async fn end_release(&self, url: Loaded<UrlRecord>, release: Release) -> Result<(), Unavailable> {
+    async fn end_release(&self, url: Loaded<UrlRecord>, release: Release) -> Result<()> {
         let Loaded { record: mut url, version } = url;
         let (tenant, id) = (url.tenant.clone(), url.id.clone());
         let now_real = self.ports.clock.now_real();

@@ -7,7 +7,7 @@ use futures_util::{StreamExt, stream};
 use super::super::tickets::{
     announce_ticket, chain, delivery_ticket, job_ticket, probe_ticket, release_ticket, split_tickets,
 };
-use super::super::{Engine, Loaded, Unavailable};
+use super::super::{Engine, Loaded, Result};
 use crate::ports::{Delay, Outgoing, Versioned};
 use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
 use crate::rules::delivery::DeliveryState;
@@ -31,7 +31,7 @@ pub struct SweepReport {
 impl Engine {
     /// Goes on after an error, so that one bad record does not keep the others from being looked at. Returns an error only when a
     /// shard could not be read.
-    pub async fn sweep(&self) -> Result<SweepReport, Unavailable> {
+    pub async fn sweep(&self) -> Result<SweepReport> {
         let mut report = SweepReport::default();
         let mut failed = None;
         for shard in 0..SWEEP_SHARDS {
@@ -42,7 +42,7 @@ impl Engine {
         failed.map_or(Ok(report), Err)
     }
 
-    async fn sweep_shard(&self, shard: u8, report: &mut SweepReport) -> Result<(), Unavailable> {
+    async fn sweep_shard(&self, shard: u8, report: &mut SweepReport) -> Result<()> {
         let now = self.ports.clock.now();
         let overdue = self.ports.store.overdue(shard, now, MAX_PER_SHARD).await?;
         report.more |= overdue.len() == MAX_PER_SHARD;
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute.
-    async fn look_at(&self, Versioned { record, version }: Versioned) -> Result<Vec<Outgoing>, Unavailable> {
+    async fn look_at(&self, Versioned { record, version }: Versioned) -> Result<Vec<Outgoing>> {
         match record {
             Record::Url(record) => self.look_at_url(Loaded { record, version }).await,
             Record::Delivery(record) => self.look_at_delivery(Loaded { record, version }).await,
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    async fn look_at_delivery(&self, delivery: Loaded<DeliveryRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+    async fn look_at_delivery(&self, delivery: Loaded<DeliveryRecord>) -> Result<Vec<Outgoing>> {
         let now = self.ports.clock.both();
         let progress = &delivery.record.progress;
         if progress.is_expired(now.schedule) && !progress.is_leased(now.real) {
@@ -90,7 +90,7 @@ impl Engine {
     }
 
     /// A URL may be looked at because its probe or release is due, or because of an announcement: each has its own time.
-    async fn look_at_url(&self, url: Loaded<UrlRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+    async fn look_at_url(&self, url: Loaded<UrlRecord>) -> Result<Vec<Outgoing>> {
         let Loaded { record: mut url, version } = url;
         let due = url.looked_at(self.ports.clock.now());
         let (tenant, id) = (&url.tenant, &url.id);
@@ -107,7 +107,7 @@ impl Engine {
         Ok(if self.repository.put_url(url, version, None).await? { tickets } else { Vec::new() })
     }
 
-    async fn look_at_job(&self, job: Loaded<JobRecord>) -> Result<Vec<Outgoing>, Unavailable> {
+    async fn look_at_job(&self, job: Loaded<JobRecord>) -> Result<Vec<Outgoing>> {
         let Loaded { record: mut job, version } = job;
         job.look_at = look_at::after_look(self.ports.clock.now(), job.looks);
         job.looks += 1;

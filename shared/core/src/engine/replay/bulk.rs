@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 
 use super::super::tickets::job_ticket;
-use super::super::{ConflictRetries, Engine, Unavailable};
+use super::super::{ConflictRetries, Engine, Result, Unavailable};
 use super::ReplayError;
 use super::candidates::Candidate;
 use crate::ids::{JobId, Tenant};
@@ -30,11 +30,7 @@ enum Replayed {
 
 impl Engine {
     /// `None`: there is no such URL.
-    pub async fn replay_url(
-        &self,
-        tenant: &Tenant,
-        wanted: UrlReplay,
-    ) -> Result<Option<ReplayRecord>, Unavailable> {
+    pub async fn replay_url(&self, tenant: &Tenant, wanted: UrlReplay) -> Result<Option<ReplayRecord>> {
         let Some(url) = self.repository.get_url(tenant, &wanted.url_id).await? else { return Ok(None) };
         let health = &url.record.health;
         let now = self.ports.clock.both();
@@ -61,13 +57,13 @@ impl Engine {
         Ok(Some(work.shown))
     }
 
-    pub(in crate::engine) async fn bulk_replay(
+    pub(crate) async fn bulk_replay(
         &self,
         job: JobRecord,
         mut version: u64,
         mut work: BulkReplay,
         until_real: Timestamp,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<()> {
         // A step that another function began and did not end is ended first.
         if work.left == 0 && !self.claim_replay_step(&job, &mut work, &mut version).await? {
             return Ok(());
@@ -106,7 +102,7 @@ impl Engine {
         job: &JobRecord,
         work: &mut BulkReplay,
         version: &mut u64,
-    ) -> Result<bool, Unavailable> {
+    ) -> Result<bool> {
         let early = work.pace.next_step_at.since(self.ports.clock.now());
         if !early.is_zero() {
             if early <= MAX_CLOCK_SKEW {
@@ -138,7 +134,7 @@ impl Engine {
     }
 
     /// The record, then the ticket; how far it came is written by the caller.
-    async fn replay_some(&self, work: &mut BulkReplay, some: &[Candidate]) -> Result<(), Unavailable> {
+    async fn replay_some(&self, work: &mut BulkReplay, some: &[Candidate]) -> Result<()> {
         let replayed = {
             let work = &*work;
             join_all(some.iter().map(|candidate| self.replay_candidate(work, candidate))).await
@@ -165,11 +161,7 @@ impl Engine {
         failed.map_or(Ok(()), Err)
     }
 
-    async fn replay_candidate(
-        &self,
-        work: &BulkReplay,
-        candidate: &Candidate,
-    ) -> Result<Replayed, Unavailable> {
+    async fn replay_candidate(&self, work: &BulkReplay, candidate: &Candidate) -> Result<Replayed> {
         let mut current = candidate.delivery.clone();
         let mut retries = ConflictRetries::new();
         loop {
@@ -199,22 +191,12 @@ impl Engine {
     }
 
     /// How far it came is shown in the same transaction. `false`: another writer changed the job.
-    async fn put_bulk_replay(
-        &self,
-        job: &JobRecord,
-        work: &BulkReplay,
-        version: &mut u64,
-    ) -> Result<bool, Unavailable> {
+    async fn put_bulk_replay(&self, job: &JobRecord, work: &BulkReplay, version: &mut u64) -> Result<bool> {
         let shown = vec![Write::put(work.shown.clone(), Expect::Any)];
         self.put_job(job, Job::Replay(Box::new(work.clone())), version, shown).await
     }
 
-    async fn end_bulk_replay(
-        &self,
-        job: &JobRecord,
-        mut work: BulkReplay,
-        version: u64,
-    ) -> Result<(), Unavailable> {
+    async fn end_bulk_replay(&self, job: &JobRecord, mut work: BulkReplay, version: u64) -> Result<()> {
         work.end(self.ports.clock.now(), self.settings.keep);
         self.end_job(job, version, vec![Write::put(work.shown, Expect::Any)]).await
     }

@@ -1,6 +1,6 @@
 //! The deliveries of a URL that a bulk replay goes through, oldest first.
 
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use super::Finished;
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::IndexQuery;
@@ -34,7 +34,7 @@ impl Engine {
         tenant: &Tenant,
         work: &BulkReplay,
         limit: usize,
-    ) -> Result<Candidates, Unavailable> {
+    ) -> Result<Candidates> {
         let partition = DeliveryRecord::url_list(tenant, &work.wanted.url_id);
         let from = work.place.clone().or(work.wanted.since.map(|since| since.sort_key()));
         // The page begins with the delivery that was looked at last.
@@ -61,16 +61,12 @@ impl Engine {
         let deliveries = listed.into_iter().zip(records).map(|((place, _, logged), record)| {
             Ok(Candidate { place, delivery: self.finished(record?, logged) })
         });
-        let deliveries = deliveries.collect::<Result<_, Unavailable>>()?;
+        let deliveries = deliveries.collect::<Result<_>>()?;
         Ok(Candidates { deliveries, more: page.next.is_some() })
     }
 
     /// How many deliveries a replay that has not begun will find, and whether there are more than could be counted.
-    pub(super) async fn count_candidates(
-        &self,
-        tenant: &Tenant,
-        work: &BulkReplay,
-    ) -> Result<(u64, bool), Unavailable> {
+    pub(super) async fn count_candidates(&self, tenant: &Tenant, work: &BulkReplay) -> Result<(u64, bool)> {
         let mut ahead = work.clone();
         let (mut matched, mut scanned) = (0, 0);
         loop {

@@ -6,7 +6,7 @@ mod candidates;
 use std::time::Duration;
 
 use super::tickets::delivery_ticket;
-use super::{Change, ConflictRetries, Engine, Loaded, Unavailable};
+use super::{Change, ConflictRetries, Engine, Loaded, Result, Unavailable};
 use crate::ids::{DeliveryKey, JobId, Tenant};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{
@@ -63,11 +63,7 @@ impl Engine {
         }
     }
 
-    pub async fn view_replay(
-        &self,
-        tenant: &Tenant,
-        id: &JobId,
-    ) -> Result<Option<ReplayRecord>, Unavailable> {
+    pub async fn view_replay(&self, tenant: &Tenant, id: &JobId) -> Result<Option<ReplayRecord>> {
         let found = self.repository.get(ReplayRecord::key(tenant, id)).await?;
         Ok(found.map(|loaded| loaded.record))
     }
@@ -106,7 +102,7 @@ impl Engine {
     }
 
     /// The event is shown as long as one of its deliveries may be.
-    async fn keep_event(&self, record: &DeliveryRecord) -> Result<(), Unavailable> {
+    async fn keep_event(&self, record: &DeliveryRecord) -> Result<()> {
         let remove_at = Some(self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep);
         let keep = |Loaded { record: mut event, .. }: Loaded<EventRecord>| {
             // The id may have become another event since.
@@ -121,7 +117,7 @@ impl Engine {
     }
 
     /// The delivery's record, or what its log says if it succeeded at once.
-    async fn load_finished(&self, key: &DeliveryKey) -> Result<Option<Finished>, Unavailable> {
+    async fn load_finished(&self, key: &DeliveryKey) -> Result<Option<Finished>> {
         let (record, logged) = (DeliveryRecord::key(key), LoggedDelivery::key(key));
         let (record, logged) = self.repository.get_both(record, logged).await?;
         Ok(self.finished(record, logged.map(|loaded| loaded.record)))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{ConflictRetries, Engine, ListPage, Unavailable};
+use super::super::{ConflictRetries, Engine, ListPage, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Query, Refused, Write};
 use crate::records::{Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
@@ -121,10 +121,7 @@ impl Engine {
     }
 
     /// The subscription that gets the same events at the same URL, if there is one.
-    pub(super) async fn equal_to(
-        &self,
-        subscription: &Subscription,
-    ) -> Result<Option<SubscriptionId>, Unavailable> {
+    pub(super) async fn equal_to(&self, subscription: &Subscription) -> Result<Option<SubscriptionId>> {
         let guard = self.repository.get::<SubscriptionGuard>(guard_of(subscription).key()).await?;
         Ok(guard.map(|guard| guard.record.subscription_id))
     }
@@ -149,7 +146,7 @@ impl Engine {
         tenant: &Tenant,
         id: &SubscriptionId,
         by: i64,
-    ) -> Result<NextVersion, Unavailable> {
+    ) -> Result<NextVersion> {
         let (mut counter, expect) = self.repository.get_tenant_version(tenant).await?;
         counter.version += 1;
         counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
@@ -166,7 +163,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         id: &SubscriptionId,
-    ) -> Result<Option<Subscription>, Unavailable> {
+    ) -> Result<Option<Subscription>> {
         Ok(self.repository.get_subscription(tenant, id).await?.map(|loaded| loaded.record))
     }
 
@@ -176,7 +173,7 @@ impl Engine {
         tenant: &Tenant,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<Subscription>, Unavailable> {
+    ) -> Result<ListPage<Subscription>> {
         self.repository.list(Query::of(Subscription::partition(tenant), limit).after(after)).await
     }
 }

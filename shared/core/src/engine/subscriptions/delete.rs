@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{ConflictRetries, Engine, Unavailable};
+use super::super::{ConflictRetries, Engine, Result};
 use super::create::guard_of;
 use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::{Expect, Write};
@@ -10,11 +10,7 @@ use crate::records::Subscription;
 
 impl Engine {
     /// `false`: there is no such subscription.
-    pub async fn delete_subscription(
-        &self,
-        tenant: &Tenant,
-        id: &SubscriptionId,
-    ) -> Result<bool, Unavailable> {
+    pub async fn delete_subscription(&self, tenant: &Tenant, id: &SubscriptionId) -> Result<bool> {
         let mut retries = ConflictRetries::many();
         loop {
             let Some(found) = self.repository.get_subscription(tenant, id).await? else { return Ok(false) };

@@ -1,6 +1,6 @@
 //! Creates the record of a URL that a tenant subscribes for the first time.
 
-use super::super::{Engine, Unavailable};
+use super::super::{Engine, Result};
 use crate::ids::UrlId;
 use crate::ports::{Expect, Write};
 use crate::records::{TenantVersion, UrlListEntry, UrlRecord};
@@ -14,7 +14,7 @@ impl Engine {
         counter: &mut TenantVersion,
         (id, url): (&UrlId, &str),
         now: Timestamp,
-    ) -> Result<Vec<Write>, Unavailable> {
+    ) -> Result<Vec<Write>> {
         let tenant = &counter.tenant;
         if self.repository.get_url(tenant, id).await?.is_some() {
             return Ok(Vec::new());

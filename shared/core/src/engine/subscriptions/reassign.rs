@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::super::recover::ParkedUrls;
-use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
+use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::ports::{Expect, IndexQuery, Write};
 use crate::records::{DeliveryRecord, Job, JobRecord, ListIndex, Reassign, Record, Subscription};
@@ -25,7 +25,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         id: &SubscriptionId,
-    ) -> Result<(JobRecord, Write), Unavailable> {
+    ) -> Result<(JobRecord, Write)> {
         let not_before_real = self.ports.clock.now_real();
         let work = Reassign { subscription_id: id.clone(), after: None, pass: 1, not_before_real };
         let job_id = JobId::derived(&["reassign", tenant.as_str(), id.as_str()]);
@@ -35,13 +35,13 @@ impl Engine {
         Ok((job.clone(), Write::put(job, expect)))
     }
 
-    pub(in crate::engine) async fn reassign(
+    pub(crate) async fn reassign(
         &self,
         job: JobRecord,
         mut version: u64,
         mut work: Reassign,
         until_real: Timestamp,
-    ) -> Result<(), Unavailable> {
+    ) -> Result<()> {
         let now_real = self.ports.clock.now_real();
         if work.not_before_real > now_real {
             self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
@@ -73,7 +73,7 @@ impl Engine {
     }
 
     /// Returns where the next page starts.
-    async fn reassign_page(&self, tenant: &Tenant, work: &Reassign) -> Result<Option<String>, Unavailable> {
+    async fn reassign_page(&self, tenant: &Tenant, work: &Reassign) -> Result<Option<String>> {
         let partition = DeliveryRecord::subscription_list(tenant, &work.subscription_id);
         // Newest first: live deliveries come long before those that were delivered days ago.
         let query =
@@ -97,7 +97,7 @@ impl Engine {
 
     /// Returns the URL at which the delivery is parked now. The caller rechecks that URL, because the function that parked the
     /// delivery there may have died before it did.
-    async fn reassign_delivery(&self, key: &DeliveryKey) -> Result<Option<UrlId>, Unavailable> {
+    async fn reassign_delivery(&self, key: &DeliveryKey) -> Result<Option<UrlId>> {
         let mut retries = ConflictRetries::new();
         loop {
             let Some((delivery, subscription)) = self.load_with_subscription(key).await? else {
@@ -124,16 +124,16 @@ impl Engine {
     }
 
     /// For a parked delivery whose subscription changed: it does not wait for the job, which may be far behind.
-    pub(in crate::engine) async fn reassign_parked(&self, key: &DeliveryKey) -> Result<(), Unavailable> {
+    pub(crate) async fn reassign_parked(&self, key: &DeliveryKey) -> Result<()> {
         let parked_at = self.reassign_delivery(key).await?;
         self.recheck_urls(parked_at.into_iter().map(|url_id| (key.tenant.clone(), url_id)).collect()).await
     }
 
     /// The delivery, and its subscription if there is one, by one read.
-    pub(in crate::engine) async fn load_with_subscription(
+    pub(crate) async fn load_with_subscription(
         &self,
         key: &DeliveryKey,
-    ) -> Result<Option<(Loaded<DeliveryRecord>, Option<Subscription>)>, Unavailable> {
+    ) -> Result<Option<(Loaded<DeliveryRecord>, Option<Subscription>)>> {
         let subscription = Subscription::key(&key.tenant, &key.subscription_id);
         let (delivery, subscription) =
             self.repository.get_both(DeliveryRecord::key(key), subscription).await?;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 
-use super::super::{AcceptError, ConflictRetries, Engine, Loaded, NewEvent, Unavailable};
+use super::super::{AcceptError, ConflictRetries, Engine, Loaded, NewEvent, Result, Unavailable};
 use crate::ids::{Tenant, UrlId, change_event_id};
 use crate::ports::Query;
 use crate::records::{HistoryEntry, PendingAnnouncement, UrlRecord};
@@ -45,11 +45,7 @@ fn event_of(entry: &HistoryEntry, url: &UrlRecord) -> NewEvent {
 }
 
 impl Engine {
-    pub(in crate::engine) async fn announce(
-        &self,
-        tenant: &Tenant,
-        url_id: &UrlId,
-    ) -> Result<(), Unavailable> {
+    pub(crate) async fn announce(&self, tenant: &Tenant, url_id: &UrlId) -> Result<()> {
         let mut retries = ConflictRetries::new();
         loop {
             let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(()) };
@@ -67,11 +63,7 @@ impl Engine {
     }
 
     /// Returns the generation to go on with, if there may be more.
-    async fn post_changes(
-        &self,
-        url: &UrlRecord,
-        pending: PendingAnnouncement,
-    ) -> Result<Option<u64>, Unavailable> {
+    async fn post_changes(&self, url: &UrlRecord, pending: PendingAnnouncement) -> Result<Option<u64>> {
         let query = Query::of(UrlRecord::partition(&url.tenant, &url.id), PAGE)
             .prefix(HistoryEntry::PREFIX)
             .after(pending.from_generation.checked_sub(1).map(HistoryEntry::sort));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::tickets::{announce_ticket, release_ticket};
-use super::super::{Change, Engine, Loaded, Unavailable, UrlView};
+use super::super::{Change, Engine, Loaded, Result, Unavailable, UrlView};
 use crate::ids::{JobId, Tenant, UrlId};
 use crate::ports::{Expect, Write};
 use crate::records::{UrlRecord, UrlReplay};
@@ -34,7 +34,7 @@ pub struct UrlStateChange {
 }
 
 /// Parked deliveries are counted up to this.
-pub(in crate::engine) const MAX_PARKED_COUNTED: usize = 1_000;
+pub(crate) const MAX_PARKED_COUNTED: usize = 1_000;
 /// Between two changes from enabled there are at most a few others, so the last one is among these.
 const LAST_CHANGES: usize = 10;
 
@@ -84,7 +84,7 @@ impl Engine {
     }
 
     /// Replays what expired while its URL was disabled or frozen. `None`: it never was.
-    async fn replay_expired(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<JobId>, Unavailable> {
+    async fn replay_expired(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<JobId>> {
         let Some(since) = self.left_enabled_at(tenant, url_id).await? else { return Ok(None) };
         let wanted = UrlReplay {
             url_id: url_id.clone(),
@@ -97,11 +97,7 @@ impl Engine {
     }
 
     /// When the URL last stopped being enabled.
-    async fn left_enabled_at(
-        &self,
-        tenant: &Tenant,
-        url_id: &UrlId,
-    ) -> Result<Option<Timestamp>, Unavailable> {
+    async fn left_enabled_at(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Timestamp>> {
         let history = self.repository.list_history(tenant, url_id, LAST_CHANGES).await?;
         Ok(history.into_iter().find(|entry| entry.from == UrlState::Enabled).map(|entry| entry.at))
     }
