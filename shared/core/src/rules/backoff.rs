@@ -27,6 +27,10 @@ impl Trouble {
 
 const MAX_DOUBLINGS: u32 = 20;
 
+/// How long a message of a newer release rests. It is sent again as a new message, which has not been received before, so the wait
+/// cannot grow.
+pub const RESEND_AFTER: Duration = Duration::from_secs(60);
+
 /// How long a message rests that was received `receive_count` times (1 is the first): doubled each time, up to a limit.
 #[must_use]
 pub fn retry_after(trouble: Trouble, receive_count: u32) -> Duration {

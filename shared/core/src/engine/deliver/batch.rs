@@ -4,7 +4,7 @@ use super::super::tickets::chain;
 use super::super::{Result, Unavailable};
 use crate::ports::{Delay, Received, Settlement, UnreadableMessage};
 use crate::records::Unreadable;
-use crate::rules::backoff::{Trouble, retry_after};
+use crate::rules::backoff::{RESEND_AFTER, retry_after};
 
 /// The place of a message in its batch. There is one for each message, so that no message is answered for twice.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Batch {
         let place = &mut self.places[index];
         place.result = Ok(match message.why {
             Unreadable::Newer(_) => {
-                let delay = Delay::at_most(retry_after(Trouble::NewerVersion, place.receive_count));
+                let delay = Delay::at_most(RESEND_AFTER);
                 tracing::warn!(error = chain(&message), "message.newer");
                 Settlement::Resend { message, delay }
             }
@@ -118,7 +118,7 @@ mod tests {
         for ((slot, _), message) in slots.into_iter().zip(messages) {
             batch.cannot_read(slot, message);
         }
-        let delay = Delay::new(Duration::from_secs(5)).unwrap();
+        let delay = Delay::new(RESEND_AFTER).unwrap();
         let expected = [Settlement::Resend { message: newer, delay }, Settlement::DeadLetter(corrupt)];
         assert_eq!(batch.settlements(), expected);
     }
