@@ -313,7 +313,7 @@ class TheTable(unittest.TestCase):
                 "by-tenant": [("list_tenant", "HASH", "S"), ("listed", "RANGE", "S")],
                 "by-url": [("list_url", "HASH", "S"), ("listed", "RANGE", "S")],
                 "by-subscription": [("list_subscription", "HASH", "S"), ("listed", "RANGE", "S")],
-                "by-topic": [("list_topic", "HASH", "S"), ("topic_sort", "RANGE", "S")],
+                "by-state": [("list_state", "HASH", "S"), ("state_sort", "RANGE", "S")],
             },
         )
         for index in table["GlobalSecondaryIndexes"]:

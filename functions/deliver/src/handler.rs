@@ -6,12 +6,12 @@ mod tests;
 use std::error::Error;
 use std::sync::Arc;
 
-use holdfast_aws::batch::{self, Leftovers};
 use holdfast_aws::config::Trigger;
-use holdfast_aws::{Deadline, metrics};
+use holdfast_aws::{Deadline, batch, metrics};
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::QueueName;
+use holdfast_core::ports::{Inbox, QueueName};
 use holdfast_core::time::Timestamp;
+use holdfast_host::chain;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent};
 use serde_json::value::RawValue;
 
@@ -19,14 +19,14 @@ use crate::sqs_event::{self, BatchReply};
 
 pub(crate) struct Handler {
     pub(crate) engine: Engine,
-    pub(crate) leftovers: Arc<dyn Leftovers>,
+    pub(crate) inbox: Arc<dyn Inbox>,
     pub(crate) trigger: Trigger,
     /// The name under which metrics are published.
     pub(crate) stack: String,
 }
 
 impl Handler {
-    /// `None` is the answer to whoever expects none.
+    /// `None` for the sweep, whose trigger reads no response.
     pub(crate) async fn handle(
         &self,
         event: LambdaEvent<Box<RawValue>>,
@@ -45,13 +45,13 @@ impl Handler {
         deadline: Deadline,
     ) -> Result<BatchReply, Diagnostic> {
         let items = sqs_event::items(event).map_err(|error| failed("NotABatch", &error))?;
-        let settled = batch::handle(&self.engine, &*self.leftovers, queue, items, deadline).await;
-        let tally = self.engine.take_counters();
-        self.publish(&metrics::of_batch(tally, settled.given_back.len(), settled.dead_letters));
+        let settled = batch::handle(&self.engine, &*self.inbox, queue, items, deadline).await;
+        let counters = self.engine.take_counters();
+        self.publish(&metrics::of_batch(counters, settled.given_back.len(), settled.dead_letters));
         Ok(settled.into())
     }
 
-    /// Whatever the event says: it only says that it is time.
+    /// The event itself means nothing: any invocation is a sweep.
     async fn sweep(&self, deadline: Deadline) -> Result<(), Diagnostic> {
         let swept = holdfast_aws::sweep(&self.engine, deadline).await;
         let report = swept.map_err(|error| failed("SweepFailed", &error))?;
@@ -71,7 +71,7 @@ impl Handler {
     }
 }
 
-/// What Lambda logs, and tells whoever invoked the function.
+/// Lambda logs this and returns it to the invoker.
 fn failed(error_type: &str, error: &dyn Error) -> Diagnostic {
-    Diagnostic { error_type: error_type.to_owned(), error_message: holdfast_aws::chain(error) }
+    Diagnostic { error_type: error_type.to_owned(), error_message: chain(error) }
 }

@@ -1,4 +1,4 @@
-//! Delivers. One binary, deployed three times: for first attempts, for retries, and for the sweep, so that none of them holds up
+//! Makes attempts. One binary, deployed three times: for first attempts, for retries and for the sweep, so that none of them slows
 //! another.
 
 mod handler;
@@ -20,11 +20,11 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
-    let time = config.settings.function_timeout;
-    let cloud = start::connect(NAME, config, time).await;
+    let function_timeout = config.settings.function_timeout;
+    let cloud = start::connect(NAME, config, function_timeout).await;
     let handler = Handler {
         engine: cloud.engine(holdfast_egress::sender)?,
-        leftovers: cloud.queue(),
+        inbox: cloud.queue(),
         trigger,
         stack: cloud.config().stack.clone(),
     };

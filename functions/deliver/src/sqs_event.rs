@@ -1,7 +1,7 @@
-//! The event with which Lambda hands over a batch of SQS, and the answer that says what of it failed.
+//! The event that carries a batch of SQS messages, and the response that reports the failed ones.
 
 use holdfast_aws::batch::{Item, Settled};
-use holdfast_core::ports::Receipt;
+use holdfast_aws::queue::{parse_receive_count, received};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,6 @@ struct Record {
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Attributes {
-    /// SQS writes all attributes as text.
     approximate_receive_count: Option<String>,
     message_group_id: Option<String>,
 }
@@ -37,18 +36,13 @@ pub(crate) fn items(event: &str) -> Result<Vec<Item>, NotABatch> {
 }
 
 fn item(record: Record) -> Item {
-    let receive_count = record.attributes.approximate_receive_count.and_then(|count| count.parse().ok());
-    Item {
-        id: record.message_id,
-        receipt: Receipt(record.receipt_handle),
-        text: record.body,
-        group: record.attributes.message_group_id,
-        // Rather too high than too low, should SQS ever leave it out.
-        receive_count: receive_count.unwrap_or(u32::MAX),
-    }
+    let Attributes { approximate_receive_count, message_group_id } = record.attributes;
+    let receive_count = parse_receive_count(approximate_receive_count.as_deref());
+    let received = received(record.body, message_group_id, record.receipt_handle, receive_count);
+    Item { id: record.message_id, received }
 }
 
-/// What Lambda reads when the mapping reports failures item by item. All items that are not in it are deleted.
+/// The response with which a function reports failures item by item. Lambda deletes all other items.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct BatchReply {

@@ -1,10 +1,10 @@
-//! The function itself, started without a sound configuration.
+//! The function itself, started with an invalid configuration.
 #![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 use std::process::Command;
 
 #[test]
-fn refuses_to_start_and_names_every_fault() {
+fn does_not_start_and_names_every_fault() {
     let output = Command::new(env!("CARGO_BIN_EXE_holdfast-deliver"))
         .env_clear()
         .env("HOLDFAST_TABLE", "holdfast-table")
@@ -13,11 +13,11 @@ fn refuses_to_start_and_names_every_fault() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.lines().all(|line| line.starts_with("holdfast-deliver: ")), "{told}");
+    let printed = String::from_utf8(output.stderr).unwrap();
+    assert!(printed.lines().all(|line| line.starts_with("holdfast-deliver: ")), "{printed}");
     for fault in ["HOLDFAST_TRIGGER is not set", "HOLDFAST_TIME_SCALE is 60, but must be 1"] {
-        assert_eq!(told.lines().filter(|line| line.contains(fault)).count(), 1, "{told}");
+        assert_eq!(printed.lines().filter(|line| line.contains(fault)).count(), 1, "{printed}");
     }
-    assert!(!told.contains("HOLDFAST_TABLE"), "{told}");
+    assert!(!printed.contains("HOLDFAST_TABLE"), "{printed}");
     assert!(output.stdout.is_empty());
 }

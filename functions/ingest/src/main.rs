@@ -1,4 +1,4 @@
-//! Takes events: `POST /v1/events` of the API, apart from all other calls so that nothing else slows it.
+//! Accepts events: serves `POST /v1/events`, separately from all other calls so that none of them slows it.
 
 #[cfg(test)]
 mod tests;
@@ -7,26 +7,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use holdfast_api::{App, BuiltIn, HashedKey, Keys};
-use holdfast_aws::config::Faults;
-use holdfast_aws::{gateway, operator_key, start};
-
-const NAME: &str = "holdfast-ingest";
+use holdfast_aws::{OperatorKey, gateway};
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    start::exit(NAME, run().await)
-}
-
-async fn run() -> Result<(), Faults> {
-    let (cloud, key) = start::for_api(NAME).await?;
-    let engine = Arc::new(cloud.engine(holdfast_egress::sender)?);
-    let operator = BuiltIn {
-        name: operator_key::NAME,
-        key: HashedKey::of(&key),
-        home: None,
-        description: operator_key::DESCRIPTION,
-        change: operator_key::CHANGE,
-    };
-    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![operator]) };
-    gateway::serve(holdfast_api::router(Arc::new(app)), &engine).await
+    gateway::serve_api("holdfast-ingest", holdfast_egress::sender, |engine, operator| {
+        let OperatorKey { key, name, description, change } = operator;
+        let operator = BuiltIn { name, key: HashedKey::of(&key), home: None, description, change };
+        holdfast_api::router(Arc::new(App { engine, keys: Keys::new(vec![operator]) }))
+    })
+    .await
 }

@@ -3,11 +3,11 @@ use std::path::PathBuf;
 use clap::Args;
 use holdfast_e2e::cloud::{Cloud, QueueUrls, Queues};
 
-/// For a host on an AWS emulator: all of these, or none.
+/// For a host on an AWS emulator: give all of these, or none.
 #[derive(Args)]
 #[group(requires_all = ["aws_endpoint", "first_queue", "retry_queue", "dead_letter_queue", "emulator", "function", "holdfast"])]
 pub(crate) struct Aws {
-    /// Where the emulator is.
+    /// The URL of the emulator.
     #[arg(long, value_name = "URL", required = false)]
     aws_endpoint: String,
     #[arg(long, value_name = "URL", required = false)]
@@ -16,13 +16,13 @@ pub(crate) struct Aws {
     retry_queue: String,
     #[arg(long, value_name = "URL", required = false)]
     dead_letter_queue: String,
-    /// The emulator's process.
+    /// The process id of the emulator.
     #[arg(long, value_name = "PID", required = false)]
     emulator: i32,
-    /// The program of a function that delivers.
+    /// The program of the deliver function.
     #[arg(long, value_name = "FILE", required = false)]
     function: PathBuf,
-    /// The `holdfast` command.
+    /// The `holdfast` program.
     #[arg(long, value_name = "FILE", required = false)]
     holdfast: PathBuf,
 }

@@ -14,24 +14,24 @@ use crate::key::Key;
 use crate::receiver::Receiver;
 use crate::timing::Timing;
 
-const MAX_ANSWER: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Where the host is, how it keeps time, and the receiver that it delivers to.
+/// The host under test, its timing, and the receiver that it delivers to.
 #[derive(Clone)]
 pub struct Host {
     pub base: String,
-    /// For everything that does not say otherwise.
+    /// For every request that does not name another.
     pub key: String,
-    /// The tenant that the key is for.
+    /// The key's tenant.
     pub tenant: String,
-    /// Makes keys and takes them back.
+    /// The operator key, which creates and deletes other keys.
     pub operator: String,
     pub timing: Timing,
     pub receiver: Receiver,
-    /// Tells this run from earlier ones on the same host.
+    /// Distinguishes this run from earlier ones on the same host.
     pub run: String,
     client: reqwest::Client,
-    /// The name that the host goes by, where that is not in its address.
+    /// The `host` header, where it differs from the URL.
     name: Option<HeaderValue>,
 }
 
@@ -56,18 +56,18 @@ impl Answer {
 }
 
 impl Host {
-    /// A server on one machine, with a receiver that is there already, so that a host that was restarted finds the old one.
+    /// A server on one machine. The receiver is given, so that a restarted host delivers to the same one.
     pub fn with(base: &str, key: &str, speed: u32, receiver: Receiver) -> Result<Host> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(tls()?)
-            .timeout(MAX_ANSWER)
+            .timeout(REQUEST_TIMEOUT)
             .no_proxy()
             .build()?;
         let run = format!("r{:x}", clock::real_ms());
         Ok(Host {
             base: base.trim_end_matches('/').to_owned(),
             key: key.to_owned(),
-            // Where the development key is at home.
+            // The tenant of the development key.
             tenant: "default".to_owned(),
             operator: key.to_owned(),
             timing: Timing::on_one_machine(speed),
@@ -79,24 +79,24 @@ impl Host {
     }
 
     #[must_use]
-    pub fn keeping_time(self, timing: Timing) -> Host {
+    pub fn with_timing(self, timing: Timing) -> Host {
         Host { timing, ..self }
     }
 
     /// Sends this name as the `host` header of every request.
     pub fn named(self, name: &str) -> Result<Host> {
-        let name = HeaderValue::from_str(name).with_context(|| format!("no name of a host: {name:?}"))?;
+        let name = HeaderValue::from_str(name).with_context(|| format!("not a host name: {name:?}"))?;
         Ok(Host { name: Some(name), ..self })
     }
 
-    /// The same host, with a key to a tenant that nobody else uses.
+    /// The same host, with a key to a tenant of its own.
     pub async fn in_own_tenant(&self) -> Result<Host> {
         let tenant = format!("e2e-{}", self.run);
-        let key = Key::make(self, json!({ "tenant": tenant, "role": "admin" })).await?.text;
+        let key = Key::create(self, json!({ "tenant": tenant, "role": "admin" })).await?.text;
         Ok(Host { key, tenant, ..self.clone() })
     }
 
-    /// For requests to others than the host.
+    /// For requests to other servers.
     #[must_use]
     pub fn client(&self) -> &reqwest::Client {
         &self.client
@@ -136,7 +136,7 @@ impl Host {
     }
 }
 
-/// Built by hand, because no process-wide provider is installed.
+/// Configured explicitly, because no process-wide provider is installed.
 fn tls() -> Result<ClientConfig> {
     let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,4 +1,4 @@
-//! Keys that the suite makes.
+//! Keys that the suite creates.
 
 use anyhow::{Context, Result};
 use reqwest::Method;
@@ -14,17 +14,17 @@ pub struct Key {
 }
 
 impl Key {
-    /// Made by the operator.
-    pub async fn make(host: &Host, mut new: Value) -> Result<Key> {
-        new["description"] = json!("made by the black-box suite");
+    /// Creates a key with the operator key.
+    pub async fn create(host: &Host, mut new: Value) -> Result<Key> {
+        new["description"] = json!("created by the black-box suite");
         let operator = Some(host.operator.as_str());
         let answer = host.send(Method::POST, "/v1/keys", operator, new.to_string().into_bytes()).await?;
-        let made = answer.expect(201).context("the suite needs an operator's key to begin")?;
-        Ok(Key { id: text(&made, "id")?.to_owned(), text: text(&made, "key")?.to_owned() })
+        let created = answer.expect(201).context("the suite needs an operator key")?;
+        Ok(Key { id: text(&created, "id")?.to_owned(), text: text(&created, "key")?.to_owned() })
     }
 
-    /// Taken back by the operator.
-    pub async fn revoke(&self, host: &Host) -> Result<()> {
+    /// Deletes it with the operator key.
+    pub async fn delete(&self, host: &Host) -> Result<()> {
         let path = format!("/v1/keys/{}", self.id);
         let answer = host.send(Method::DELETE, &path, Some(&host.operator), Vec::new()).await?;
         answer.expect(204).map(|_| ())

@@ -1,7 +1,7 @@
-//! The black-box suite: takes a base URL and an operator's key, and drives any host over HTTP, in a tenant that it makes for itself.
+//! The black-box suite: takes a base URL and an operator key, creates a tenant, and drives any host over HTTP.
 //!
-//! Every scenario brings its own event types and its own paths at a receiver inside this process, so that all of them run at
-//! the same time, and on a host that already has data.
+//! Every scenario has its own event types and its own paths at a receiver in this process, so that scenarios can run concurrently,
+//! and on a host that already has data.
 
 pub mod clock;
 #[cfg(feature = "aws")]
@@ -29,33 +29,33 @@ pub use receiver::{Arrival, Receiver, Reply};
 pub use scene::Scene;
 pub use timing::Timing;
 
-/// So many scenarios run at the same time. Some of them measure real time, so the machine must not be buried in work.
-const AT_ONCE: usize = 3;
+/// How many scenarios run at the same time. Some measure real time, so the machine must not be overloaded.
+const CONCURRENCY: usize = 3;
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub passed: Vec<&'static str>,
-    /// With the whole chain of what went wrong.
+    /// With the error chain.
     pub failed: Vec<(&'static str, String)>,
 }
 
 /// Runs the scenarios, or only those whose name contains `only`, and prints a line for each as it ends.
 pub async fn run(host: &Host, only: Option<&str>) -> Report {
     match host.in_own_tenant().await {
-        Ok(host) => run_everywhere(&host, only).await,
-        Err(error) => Report::not_begun(&error),
+        Ok(host) => run_common(&host, only).await,
+        Err(error) => Report::not_started(&error),
     }
 }
 
-async fn run_everywhere(host: &Host, only: Option<&str>) -> Report {
-    let chosen = scenarios::all().into_iter().filter(|scenario| is_chosen(scenario.name, only));
-    let runs = chosen.map(|scenario| async move {
-        let began = Instant::now();
+async fn run_common(host: &Host, only: Option<&str>) -> Report {
+    let selected = scenarios::all().into_iter().filter(|scenario| is_selected(scenario.name, only));
+    let runs = selected.map(|scenario| async move {
+        let started = Instant::now();
         let result = (scenario.run)(Scene::new(host, scenario.name)).await;
-        (scenario.name, result, began.elapsed())
+        (scenario.name, result, started.elapsed())
     });
-    let mut ended = futures_util::stream::iter(runs).buffer_unordered(AT_ONCE);
+    let mut ended = futures_util::stream::iter(runs).buffer_unordered(CONCURRENCY);
     let mut report = Report::default();
     while let Some((name, result, took)) = ended.next().await {
         report.add(name, result, took);
@@ -63,29 +63,29 @@ async fn run_everywhere(host: &Host, only: Option<&str>) -> Report {
     report
 }
 
-/// The same, and then those for AWS, one at a time.
+/// Runs the same scenarios, then those for AWS, one at a time.
 #[cfg(feature = "aws")]
 pub async fn run_on_aws(host: &Host, cloud: &Cloud, only: Option<&str>) -> Report {
     let host = match host.in_own_tenant().await {
         Ok(host) => host,
-        Err(error) => return Report::not_begun(&error),
+        Err(error) => return Report::not_started(&error),
     };
-    let mut report = run_everywhere(&host, only).await;
-    for scenario in cloud::all().into_iter().filter(|scenario| is_chosen(scenario.name, only)) {
-        let began = Instant::now();
+    let mut report = run_common(&host, only).await;
+    for scenario in cloud::all().into_iter().filter(|scenario| is_selected(scenario.name, only)) {
+        let started = Instant::now();
         let result = (scenario.run)(Scene::new(&host, scenario.name), cloud).await;
-        report.add(scenario.name, result, began.elapsed());
+        report.add(scenario.name, result, started.elapsed());
     }
     report
 }
 
-fn is_chosen(name: &str, only: Option<&str>) -> bool {
+fn is_selected(name: &str, only: Option<&str>) -> bool {
     only.is_none_or(|part| name.contains(part))
 }
 
 impl Report {
-    fn not_begun(error: &anyhow::Error) -> Report {
-        println!("FAILED  no tenant could be made: {error:#}");
+    fn not_started(error: &anyhow::Error) -> Report {
+        println!("FAILED  no tenant could be created: {error:#}");
         Report { passed: Vec::new(), failed: vec![("own tenant", format!("{error:#}"))] }
     }
 

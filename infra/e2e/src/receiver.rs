@@ -1,4 +1,4 @@
-//! A receiver inside this process: any path, each with an answer that can be switched, and everything that arrived kept.
+//! A receiver in this process. It serves any path, each path's response can be switched, and all requests are kept.
 
 use std::collections::HashMap;
 use std::future;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::clock;
 
-/// What a path answers.
+/// How a path responds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     Status(u16),
@@ -37,8 +37,8 @@ pub struct Arrival {
     pub body: Bytes,
     pub at: Instant,
     pub real_ms: u64,
-    /// What was answered; `None` when nothing was.
-    pub answered: Option<u16>,
+    /// The status of the response; `None` if there was none.
+    pub status: Option<u16>,
 }
 
 impl Arrival {
@@ -55,26 +55,26 @@ impl Arrival {
 
     #[must_use]
     pub fn accepted(&self) -> bool {
-        self.answered.is_some_and(|status| (200..300).contains(&status))
+        self.status.is_some_and(|status| (200..300).contains(&status))
     }
 }
 
-struct Place {
+struct PathState {
     reply: Reply,
     arrivals: Vec<Arrival>,
 }
 
-impl Default for Place {
-    fn default() -> Place {
-        Place { reply: Reply::Status(200), arrivals: Vec::new() }
+impl Default for PathState {
+    fn default() -> PathState {
+        PathState { reply: Reply::Status(200), arrivals: Vec::new() }
     }
 }
 
-/// Cheap to clone: all clones are the same receiver.
+/// Cheap to clone; all clones are the same receiver.
 #[derive(Clone)]
 pub struct Receiver {
     pub base: String,
-    places: Arc<Mutex<HashMap<String, Place>>>,
+    paths: Arc<Mutex<HashMap<String, PathState>>>,
 }
 
 impl Receiver {
@@ -82,7 +82,7 @@ impl Receiver {
     pub async fn start() -> Result<Receiver> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let base = format!("http://{}", listener.local_addr()?);
-        let receiver = Receiver { base, places: Arc::default() };
+        let receiver = Receiver { base, paths: Arc::default() };
         let router = Router::new().fallback(receive).with_state(receiver.clone());
         tokio::spawn(axum::serve(listener, router).into_future());
         Ok(receiver)
@@ -94,44 +94,38 @@ impl Receiver {
     }
 
     pub fn switch(&self, path: &str, reply: Reply) {
-        self.places().entry(path.to_owned()).or_default().reply = reply;
+        self.paths().entry(path.to_owned()).or_default().reply = reply;
     }
 
     #[must_use]
     pub fn arrivals(&self, path: &str) -> Vec<Arrival> {
-        self.places().get(path).map(|place| place.arrivals.clone()).unwrap_or_default()
+        self.paths().get(path).map(|state| state.arrivals.clone()).unwrap_or_default()
     }
 
     #[must_use]
     pub fn count(&self, path: &str) -> usize {
-        self.places().get(path).map_or(0, |place| place.arrivals.len())
+        self.paths().get(path).map_or(0, |state| state.arrivals.len())
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<String, Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn paths(&self) -> MutexGuard<'_, HashMap<String, PathState>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the arrival, and answers how to reply.
+    /// Records the arrival and returns how to respond.
     fn record(&self, path: &str, headers: HeaderMap, body: Bytes) -> Reply {
-        let mut places = self.places();
-        let place = places.entry(path.to_owned()).or_default();
-        let reply = match place.reply {
-            Reply::Flaky if place.arrivals.len() % 3 == 2 => Reply::Status(200),
+        let mut paths = self.paths();
+        let state = paths.entry(path.to_owned()).or_default();
+        let reply = match state.reply {
+            Reply::Flaky if state.arrivals.len() % 3 == 2 => Reply::Status(200),
             Reply::Flaky => Reply::Status(500),
             other => other,
         };
-        let answered = match reply {
+        let status = match reply {
             Reply::Status(status) | Reply::Later(status, _) => Some(status),
             Reply::Slow(_) | Reply::Flaky => Some(200),
             Reply::Hang => None,
         };
-        place.arrivals.push(Arrival {
-            headers,
-            body,
-            at: Instant::now(),
-            real_ms: clock::real_ms(),
-            answered,
-        });
+        state.arrivals.push(Arrival { headers, body, at: Instant::now(), real_ms: clock::real_ms(), status });
         reply
     }
 }
@@ -145,11 +139,11 @@ async fn receive(State(receiver): State<Receiver>, uri: Uri, headers: HeaderMap,
             response
         }
         Reply::Slow(wait) => {
-            // It cannot end in any other way than by running out of time.
+            // Always times out.
             let _ = tokio::time::timeout(wait, future::pending::<()>()).await;
             StatusCode::OK.into_response()
         }
-        // The server drops this when the client goes.
+        // The server drops this future when the client disconnects.
         Reply::Hang => future::pending().await,
         Reply::Flaky => StatusCode::OK.into_response(),
     }

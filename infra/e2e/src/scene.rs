@@ -1,4 +1,4 @@
-//! One scenario's own corner of the host: its event types, its paths, and the calls that most scenarios make.
+//! One scenario's event types and paths, and the calls that most scenarios make.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Scene<'a> {
     pub name: &'static str,
 }
 
-/// A subscription that a scenario made.
+/// A subscription that a scenario created.
 #[derive(Clone, Debug)]
 pub struct Subscription {
     pub id: String,
@@ -54,24 +54,24 @@ impl<'a> Scene<'a> {
         format!("{}-{}-{part}", self.host.run, self.name)
     }
 
-    /// Real time for so much of the schedule's time to pass, and for the host to act on it.
+    /// Real time for this schedule time to pass, and for the host to act on it.
     #[must_use]
     pub fn within(&self, schedule: Duration) -> Duration {
-        self.host.timing.real(schedule) + self.host.timing.rest_late(schedule) + self.soon()
+        self.host.timing.real(schedule) + self.host.timing.sweep_late_after(schedule) + self.soon()
     }
 
-    /// Real time for the host to do what it should do at once.
+    /// Real time for the host to do what it should do immediately.
     #[must_use]
     pub fn soon(&self) -> Duration {
         self.host.timing.soon
     }
 
-    /// Subscribes the path `part` to the type `part`, and switches what the path answers.
+    /// Subscribes the path `part` to the type `part`, and sets how the path responds.
     pub async fn subscribe(&self, part: &str, reply: Reply) -> Result<Subscription> {
         self.subscribe_with(part, part, reply, json!({})).await
     }
 
-    /// With more fields, and with a path that is not named as the type is.
+    /// With more fields, and with different names for the type and the path.
     pub async fn subscribe_with(
         &self,
         event: &str,
@@ -85,26 +85,26 @@ impl<'a> Scene<'a> {
         if let (Some(body), Some(more)) = (body.as_object_mut(), more.as_object()) {
             body.extend(more.clone());
         }
-        let made = until("the host takes the subscription", self.soon(), async || {
+        let created = until("the host creates the subscription", self.soon(), async || {
             let answer = self.host.post("/v1/subscriptions", body.to_string()).await?;
-            // Many scenarios subscribe at the same time, and the host may ask us to come again.
+            // Many scenarios subscribe at the same time, and the host may answer 503.
             if answer.status == 503 { Ok(None) } else { answer.expect(201).map(Some) }
         })
         .await?;
         Ok(Subscription {
-            id: text(&made, "id")?.to_owned(),
-            url_id: text(&made, "url_id")?.to_owned(),
-            secret: text(&made, "secret")?.to_owned(),
+            id: text(&created, "id")?.to_owned(),
+            url_id: text(&created, "url_id")?.to_owned(),
+            secret: text(&created, "secret")?.to_owned(),
             path,
         })
     }
 
-    /// Posts one event of the type `part`, and answers its id.
+    /// Posts one event of the type `part` and returns its id.
     pub async fn post(&self, part: &str) -> Result<String> {
         Ok(self.post_many(part, 1).await?.remove(0))
     }
 
-    /// Posts so many events of the type `part`, at most 100 together, and answers their ids in order.
+    /// Posts `count` events of the type `part`, at most 100 per request, and returns their ids in order.
     pub async fn post_many(&self, part: &str, count: usize) -> Result<Vec<String>> {
         let mut ids = Vec::with_capacity(count);
         while ids.len() < count {
@@ -125,7 +125,7 @@ impl<'a> Scene<'a> {
         Delivery::of(&self.host.get(&format!("/v1/deliveries/{id}")).await?.expect(200)?)
     }
 
-    /// Everything that a list shows, page by page.
+    /// All items of a list, page by page.
     pub async fn list(&self, path: &str, query: &str, limit: usize) -> Result<Vec<Value>> {
         let mut found = Vec::new();
         let mut cursor = String::new();
@@ -145,7 +145,7 @@ impl<'a> Scene<'a> {
         self.list("/v1/deliveries", &format!("&{query}"), 100).await?.iter().map(Delivery::of).collect()
     }
 
-    /// The one delivery of an event, once it can be seen and `wanted` says yes to it.
+    /// The delivery of an event, once it is listed and `wanted`.
     pub async fn delivery_when(
         &self,
         what: &str,
@@ -161,7 +161,7 @@ impl<'a> Scene<'a> {
         .with_context(|| format!("event {event_id}"))
     }
 
-    /// What arrived at a path, once there is so much.
+    /// The arrivals at a path, once there are `count`.
     pub async fn arrivals(&self, path: &str, count: usize, within: Duration) -> Result<Vec<Arrival>> {
         let what = format!("{count} arrivals at {path}");
         let found = until(&what, within, async || {
@@ -182,13 +182,13 @@ impl<'a> Scene<'a> {
         .await
     }
 
-    /// enable, freeze or disable.
-    pub async fn steer(&self, url_id: &str, action: &str, reason: &str) -> Result<Value> {
+    /// `action`: enable, freeze or disable.
+    pub async fn change_url_state(&self, url_id: &str, action: &str, reason: &str) -> Result<Value> {
         let body = json!({ "reason": reason }).to_string();
         self.host.post(&format!("/v1/urls/{url_id}/{action}"), body).await?.expect(200)
     }
 
-    /// Changes what is given of a subscription.
+    /// Changes the given fields of a subscription.
     pub async fn change(&self, subscription: &Subscription, patch: Value) -> Result<Value> {
         until("the host changes the subscription", self.soon(), async || {
             let path = format!("/v1/subscriptions/{}", subscription.id);

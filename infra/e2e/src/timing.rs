@@ -1,30 +1,30 @@
-//! How a host keeps time.
+//! How fast and how punctual a host is.
 
 use std::time::Duration;
 
-/// What a queue holds at most. A longer wait rests in the store until the sweep comes by.
-const QUEUE_HOLDS: Duration = Duration::from_secs(900);
+/// The longest delay of a queue. A longer wait is in the store until the sweep finds it.
+const MAX_QUEUE_DELAY: Duration = Duration::from_secs(900);
 
-/// How fast a host's schedule runs, and how late it may be. Being early is forbidden to all of them. Except where it says so, all
-/// of it is real time.
+/// How fast a host's schedule clock runs, and how late the host may be. It may never be early. Durations are real time unless they
+/// say otherwise.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// How many times faster than real time the schedule runs.
+    /// How many times faster than real time the schedule clock runs.
     pub speed: u32,
-    /// From the answer to a post to the first attempt, whatever goes on at other URLs.
+    /// From the answer to a post to the first attempt, regardless of other URLs.
     pub first_attempt_late: Duration,
-    /// How late an attempt may be that waited in a queue.
+    /// How late an attempt may be after waiting in a queue.
     pub queue_late: Duration,
-    /// How much later still it may be if it rested in the store.
+    /// How much later it may be after waiting in the store.
     pub sweep_late: Duration,
-    /// For anything that should happen at once, on a machine that is busy with other things.
+    /// For anything that should happen immediately, on a busy machine.
     pub soon: Duration,
-    /// Whether all of the schedule, two days of its time, can be waited for.
+    /// Whether a test can wait for the whole schedule of two days.
     pub whole_schedule: bool,
 }
 
 impl Timing {
-    /// The server on one machine: its queues know milliseconds, and its sweep runs as much faster as its schedule does.
+    /// The server on one machine: its queues have millisecond delays, and its sweep follows the schedule clock.
     #[must_use]
     pub fn on_one_machine(speed: u32) -> Timing {
         Timing {
@@ -37,8 +37,8 @@ impl Timing {
         }
     }
 
-    /// Functions and queues: delays are whole real seconds, a batch waits for its slowest attempt, and the sweep comes once in a
-    /// real minute however fast the schedule runs, in an emulator up to ten seconds later than that.
+    /// Functions and queues: delays are whole real seconds, a batch waits for its slowest attempt, and the sweep runs once in a real
+    /// minute at any speed, in an emulator up to ten seconds later.
     #[must_use]
     pub fn on_aws(speed: u32) -> Timing {
         Timing {
@@ -51,27 +51,27 @@ impl Timing {
         }
     }
 
-    /// How much of the schedule's time passes in so much real time.
+    /// How much schedule time passes in this real time.
     #[must_use]
     pub fn schedule_ms(&self, real: Duration) -> i64 {
         i64::try_from((real * self.speed).as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// How much real time passes in so much of the schedule's time.
+    /// How much real time passes in this schedule time.
     #[must_use]
     pub fn real(&self, schedule: Duration) -> Duration {
         schedule / self.speed
     }
 
-    /// How late an attempt may be after a wait of so much of the schedule's time.
+    /// How late an attempt may be after this wait in schedule time.
     #[must_use]
     pub fn late_after(&self, wait: Duration) -> Duration {
-        self.queue_late + self.rest_late(wait)
+        self.queue_late + self.sweep_late_after(wait)
     }
 
-    /// How much later something may be because of the sweep, after so much of the schedule's time.
+    /// How late the sweep may make something after this wait in schedule time.
     #[must_use]
-    pub fn rest_late(&self, wait: Duration) -> Duration {
-        if wait > QUEUE_HOLDS { self.sweep_late } else { Duration::ZERO }
+    pub fn sweep_late_after(&self, wait: Duration) -> Duration {
+        if wait > MAX_QUEUE_DELAY { self.sweep_late } else { Duration::ZERO }
     }
 }

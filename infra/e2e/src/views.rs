@@ -1,16 +1,16 @@
-//! What the API shows, taken apart as far as the scenarios look at it.
+//! The API's answers, as far as the scenarios read them.
 
 use anyhow::{Context, Result};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
 
-/// A text field that must be there.
+/// A required text field.
 pub fn text<'a>(value: &'a Value, field: &str) -> Result<&'a str> {
-    value[field].as_str().with_context(|| format!("`{field}` is no text in {value}"))
+    value[field].as_str().with_context(|| format!("`{field}` is not text in {value}"))
 }
 
 pub fn number(value: &Value, field: &str) -> Result<u64> {
-    value[field].as_u64().with_context(|| format!("`{field}` is no number in {value}"))
+    value[field].as_u64().with_context(|| format!("`{field}` is not a number in {value}"))
 }
 
 pub fn items(value: &Value) -> Result<&Vec<Value>> {
@@ -20,7 +20,7 @@ pub fn items(value: &Value) -> Result<&Vec<Value>> {
 /// A time in milliseconds since the Unix epoch; `None` for null.
 pub fn time_ms(value: &Value, field: &str) -> Result<Option<i64>> {
     let Some(text) = value[field].as_str() else { return Ok(None) };
-    let time = Timestamp::parse(text).with_context(|| format!("`{field}` is no time in {value}"))?;
+    let time = Timestamp::parse(text).with_context(|| format!("`{field}` is not a time in {value}"))?;
     Ok(Some(time.as_millis()))
 }
 
@@ -64,7 +64,7 @@ impl Delivery {
         self.state == state
     }
 
-    /// When the attempt that succeeded began.
+    /// When the successful attempt started.
     #[must_use]
     pub fn delivered_at_ms(&self) -> Option<i64> {
         self.attempts.iter().find(|attempt| attempt.outcome == "success").map(|attempt| attempt.at_ms)

@@ -1,4 +1,4 @@
-//! The receiver that infra/docs/subscribing.md shows.
+//! The receiver of infra/docs/subscribing.md.
 
 #![expect(clippy::disallowed_methods, reason = "a receiver reads its own settings")]
 

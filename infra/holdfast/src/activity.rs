@@ -1,4 +1,4 @@
-//! Writes down what happened, every second.
+//! Stores the activity counts, every second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use holdfast_core::engine::Engine;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Until told to stop. Whoever stops it writes the rest, once nothing happens any more.
+/// Runs until it is stopped. The host flushes the rest once all work has ended.
 pub(crate) async fn flush(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(FLUSH_EVERY);
+    let mut ticks = tokio::time::interval(FLUSH_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {

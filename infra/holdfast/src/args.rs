@@ -1,4 +1,4 @@
-//! The command line: strings in, checked settings out, all faults named together.
+//! The command line: strings to checked settings, reporting all faults together.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use holdfast_core::rules::guard::EgressPolicy;
 use crate::settings::{Mode, Settings};
 use crate::targets::TargetArgs;
 
-/// Webhooks that hold fast.
+/// Delivers webhooks, and retries until they arrive.
 #[derive(Parser)]
 #[command(name = "holdfast", version, args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
@@ -23,11 +23,11 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run everything on this machine for development: http and loopback targets are allowed, receivers are built in.
+    /// Run everything on this machine for development: allows http and loopback targets, and has built-in receivers.
     Dev(DevArgs),
-    /// Run everything on this machine for others: https and public targets only, unless allowed by a flag.
+    /// Run everything on this machine as a service: allows only https and public targets, unless a flag allows more.
     Serve(ServeArgs),
-    /// Look into the dead-letter queue on AWS, and send messages back to where they came from.
+    /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersArgs),
     #[cfg(not(feature = "aws"))]
@@ -38,8 +38,8 @@ enum Command {
     },
 }
 
-/// What the command line asks for.
-pub(crate) enum Asked {
+/// What to do.
+pub(crate) enum Action {
     Run(Box<Settings>),
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersArgs),
@@ -47,13 +47,13 @@ pub(crate) enum Asked {
 
 #[derive(Args)]
 struct DevArgs {
-    /// Where the API listens. Development mode listens on loopback only.
+    /// The address of the API. Development mode listens on loopback addresses only.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:8080")]
     listen: SocketAddr,
-    /// Where everything is kept.
+    /// The data folder.
     #[arg(long, value_name = "DIR", default_value = ".holdfast")]
     data: PathBuf,
-    /// Run the schedule's clock this many times faster: 3600 turns 48 hours into 48 seconds.
+    /// Run the schedule clock this many times faster: with 3600, 48 hours take 48 seconds.
     #[arg(long, value_name = "N", default_value_t = 1)]
     speed: u32,
     #[command(flatten)]
@@ -64,17 +64,16 @@ struct DevArgs {
 
 #[derive(Args)]
 struct ServeArgs {
-    /// Where the API listens, over plain HTTP: put what speaks TLS before it.
+    /// The address of the API, which is plain HTTP: put a proxy with TLS in front of it.
     #[arg(long, value_name = "ADDR:PORT")]
     listen: SocketAddr,
-    /// Where everything is kept, the operator's key too.
+    /// The data folder, which also contains the operator key.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Whether http:// URLs may be subscribed. https:// always may.
+    /// Whether to allow http:// URLs. https:// URLs are always allowed.
     #[arg(long, value_enum, default_value_t = HttpTargets::Refuse)]
     http_targets: HttpTargets,
-    /// The ports that may be delivered to: any, or a list such as 443,8000-8999 [default: 443, 1024-65535, and 80 if http://
-    /// is allowed]
+    /// The allowed ports: any, or a list such as 443,8000-8999 [default: 443, 1024-65535, and 80 if http:// is allowed]
     #[arg(long, value_name = "PORTS")]
     ports: Option<String>,
     #[command(flatten)]
@@ -83,31 +82,31 @@ struct ServeArgs {
     common: CommonArgs,
 }
 
-/// What is the same for both ways to run it.
+/// The flags of both modes.
 #[derive(Args)]
 struct CommonArgs {
-    /// How long an attempt may take, in milliseconds.
+    /// Timeout of an attempt, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 5_000)]
     http_timeout_ms: u64,
-    /// How long a claimed attempt is reserved for whoever claimed it, in milliseconds.
+    /// How long a claimed delivery is leased to its worker, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 30_000)]
     function_timeout_ms: u64,
-    /// How many first attempts are made at the same time.
+    /// Maximum number of concurrent first attempts.
     #[arg(long, value_name = "N", default_value_t = 1_024)]
     first_concurrency: usize,
-    /// How many retries are made at the same time.
+    /// Maximum number of concurrent retries.
     #[arg(long, value_name = "N", default_value_t = 256)]
     retry_concurrency: usize,
-    /// How many attempts at one URL are made at the same time, of first attempts and of retries each.
+    /// Maximum number of concurrent attempts to one URL: of first attempts, and again of retries.
     #[arg(long, value_name = "N", default_value_t = 128)]
     url_concurrency: usize,
-    /// How many days delivered and dead deliveries are kept.
+    /// How long to keep delivered and dead deliveries, in days.
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     keep_days: u64,
-    /// For how many hours a signing secret that was replaced signs along.
+    /// How long a rotated secret stays valid for signing, in hours.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     secret_overlap_hours: u64,
-    /// Which deliveries can be looked up: all, or only those that needed more than one attempt.
+    /// Which deliveries to store: all, or only those that needed more than one attempt.
     #[arg(long, value_enum, default_value_t = LogChoice::All)]
     delivery_log: LogChoice,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
@@ -143,23 +142,24 @@ pub(crate) enum LogLevel {
 }
 
 impl Cli {
-    pub(crate) fn asked(self) -> Result<Asked, Vec<String>> {
+    pub(crate) fn action(self) -> Result<Action, Vec<String>> {
         let mut faults = Vec::new();
         let settings = match self.command {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
             #[cfg(feature = "aws")]
-            Some(Command::DeadLetters(args)) => return Ok(Asked::DeadLetters(args)),
+            Some(Command::DeadLetters(args)) => return Ok(Action::DeadLetters(args)),
             #[cfg(not(feature = "aws"))]
             Some(Command::DeadLetters { .. }) => {
                 return Err(vec![
-                    "this holdfast was built without AWS: build it with `--features aws`".to_owned(),
+                    "this `holdfast` was built without AWS support; build it with `--features aws`"
+                        .to_owned(),
                 ]);
             }
             None => self.dev.settings(&mut faults),
         };
         faults.extend(settings.faults());
-        if faults.is_empty() { Ok(Asked::Run(Box::new(settings))) } else { Err(faults) }
+        if faults.is_empty() { Ok(Action::Run(Box::new(settings))) } else { Err(faults) }
     }
 }
 

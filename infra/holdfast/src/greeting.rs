@@ -1,12 +1,12 @@
-//! What is seen first: where it runs, the key or where it is, and for a newcomer three lines to try.
+//! What is printed at the start: the address, the key or its file, and in development mode commands to try.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The key is not shown: what a service prints is often kept, and read by many.
+/// Without the key, because the output of a service is often stored and read by many.
 pub(crate) fn strict(address: SocketAddr, key_file: &Path) -> String {
     format!(
-        "Holdfast {version} is running at http://{address}\nThe operator's key is in {path}, for its owner only",
+        "Holdfast {version} is running at http://{address}\nThe operator key is in {path}, which only its owner can read",
         version = env!("CARGO_PKG_VERSION"),
         path = key_file.display(),
     )
@@ -14,18 +14,18 @@ pub(crate) fn strict(address: SocketAddr, key_file: &Path) -> String {
 
 pub(crate) fn development(address: SocketAddr, key: &str, speed: u32) -> String {
     let base = format!("http://{address}");
-    let faster = if speed == 1 { String::new() } else { format!(", the schedule {speed} times faster") };
+    let faster = if speed == 1 { String::new() } else { format!(", schedule clock {speed} times faster") };
     format!(
         r#"Holdfast {version} is running at {base} (development{faster})
 Key: {key}
 
-Subscribe a built-in receiver, post an event, see it arrive:
+Subscribe a built-in receiver, post an event and see it arrive:
 
 curl -s {base}/v1/subscriptions -H 'authorization: Bearer {key}' -d '{{"url": "{base}/dev/receiver/200", "event_types": ["*"]}}'
 curl -s {base}/v1/events -H 'authorization: Bearer {key}' -d '{{"type": "order.created", "data": {{"number": 1}}}}'
 curl -s {base}/dev/receiver/200
 
-More receivers: {base}/dev/receiver/500 fails, /hang never answers, any other name can be switched:
+More receivers: {base}/dev/receiver/500 fails, /hang never responds, and any other name can be switched:
 curl -s -X PUT {base}/dev/receiver/shop -d '{{"answer": 503}}'
 "#,
         version = env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! Wires everything together on one machine, and takes it apart again in order.
+//! Wires everything together on one machine, and stops it in order.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,35 +10,34 @@ use holdfast_core::engine::{Engine, Ports};
 use holdfast_core::ports::{Clock, QueueName};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
+use holdfast_host::OsEntropy;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::clock::ScaledClock;
-use crate::entropy::OsEntropy;
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
 use crate::settings::{Mode, Settings};
-use crate::{activity, greeting, key, server, sweeper};
+use crate::{activity, clock, greeting, key, server, sweeper};
 
-/// Whoever is still talking to the API when everything else is done gets this long to finish.
-const LAST_ANSWERS: Duration = Duration::from_millis(200);
+/// How long requests to the API may take when everything else has stopped.
+const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     settings.log();
-    // Before anybody can know that we run: from here on a signal ends us in order.
+    // Before the server can be seen to run: from here on, a signal stops it in order.
     let signals = Signals::listen()?;
-    // Before anything is written: a second start must not disturb the first.
+    // Before anything is written, so that a second server on the same port does not disturb the first.
     let listener = TcpListener::bind(settings.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", settings.listen)
     })?;
     let address = listener.local_addr()?;
     let database = Database::open(&settings.data)?;
-    let clock = ScaledClock::start(&database, settings.speed)?;
+    let clock = clock::load(&database, settings.speed)?;
     ensure!(
-        settings.mode == Mode::Development || clock.is_real(),
-        "the clock of {} was run faster by `holdfast dev --speed`, and is not the real one; choose another folder with --data",
+        settings.mode == Mode::Development || clock.anchor().is_real(),
+        "the schedule clock of {} was accelerated by `holdfast dev --speed` and is not real time; choose another folder with --data",
         settings.data.display()
     );
     let clock: Arc<dyn Clock> = Arc::new(clock);
@@ -63,18 +62,18 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     }
 
     signals.wait().await;
-    tracing::info!("stopping: finishing what is in flight");
-    // The API stays up meanwhile: built-in receivers answer the attempts that are in flight.
+    tracing::info!("stopping: finishing the attempts in flight");
+    // The API keeps running meanwhile, because the built-in receivers respond to attempts in flight.
     let _ = stop_work.send(true);
     let finished = tokio::time::timeout(settings.engine.http_timeout, async {
         while work.join_next().await.is_some() {}
     });
     if finished.await.is_err() {
-        tracing::warn!("some attempts did not end in time and will be repeated at the next start");
+        tracing::warn!("some attempts did not end in time; they are repeated at the next start");
         work.abort_all();
     }
     let _ = stop_serving.send(true);
-    let _ = tokio::time::timeout(LAST_ANSWERS, server).await;
+    let _ = tokio::time::timeout(LAST_REQUESTS_TIMEOUT, server).await;
     engine.flush_activity(true).await;
     tokio::task::spawn_blocking(move || embedded.close()).await?;
     Ok(())
@@ -91,7 +90,7 @@ fn router(mode: Mode, app: App, clock: &Arc<dyn Clock>) -> Router {
 fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
     let egress = EgressConfig {
         timeout: settings.engine.http_timeout,
-        // As many as may be in use at a time, by both pumps: fewer would be closed and opened all the time.
+        // As many as both pumps may use at a time: with fewer, connections would be closed and opened all the time.
         pool_max_idle_per_host: settings.url_concurrency * 2,
         guard: settings.egress_policy.guard.clone(),
         proxy: settings.egress_policy.proxy.clone(),
@@ -107,7 +106,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     Ok(Engine::new(ports, settings.engine.clone()))
 }
 
-/// Two pumps, the sweep, the purge and the statistics.
+/// The two pumps, the sweep, the purge and the activity counts.
 fn start_work(
     settings: &Settings,
     engine: &Arc<Engine>,

@@ -1,4 +1,4 @@
-//! The key that the host itself has: made once, and kept in the data folder for its owner only.
+//! The host's own key: created once, in a file of the data folder that only its owner can read.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -11,14 +11,14 @@ use holdfast_core::ports::Entropy;
 
 use crate::settings::Mode;
 
-/// Which key, and where it is.
+/// Where a mode's key is stored, and what it starts with.
 pub(crate) struct KeyFile {
     mode: Mode,
     name: &'static str,
     prefix: &'static str,
 }
 
-/// A key of development was printed, so it is never the key of a server for others, not even in the same folder.
+/// A development key is printed, so a service never uses it, not even with the same folder.
 pub(crate) fn of(mode: Mode) -> KeyFile {
     match mode {
         Mode::Development => KeyFile { mode, name: "key", prefix: "hf_dev_" },
@@ -45,20 +45,20 @@ impl HostKey {
     pub(crate) fn built_in(&self) -> BuiltIn {
         let key = HashedKey::of(&self.text);
         match self.mode {
-            // It has all roles, and tenant `default` is meant when a call names none.
+            // It has all roles, and a request that names no tenant is for `default`.
             Mode::Development => BuiltIn {
                 name: "development",
                 key,
                 home: Some("default".into()),
-                description: "The development key, which is printed at every start",
-                change: "It is in the file `key` of the data folder: delete the file and start again to get a new one.",
+                description: "The development key, printed at every start",
+                change: "Delete the file `key` in the data folder and restart to create a new one.",
             },
             Mode::Strict => BuiltIn {
                 name: "operator",
                 key,
                 home: None,
-                description: "The operator's key, which was made at the first start",
-                change: "It is in the file `operator-key` of the data folder: delete the file and start again to get a new one.",
+                description: "The operator key, created at the first start",
+                change: "Delete the file `operator-key` in the data folder and restart to create a new one.",
             },
         }
     }
@@ -72,7 +72,7 @@ impl KeyFile {
                 let key = text.trim().to_owned();
                 ensure!(
                     key.starts_with("hf_"),
-                    "{} does not hold a key; delete it to get a new one",
+                    "{} does not contain a key; delete it to create a new one",
                     path.display()
                 );
                 key
@@ -87,18 +87,18 @@ impl KeyFile {
         let mut random = [0; 20];
         entropy.fill(&mut random);
         let key = format!("{}{}", self.prefix, BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-        // Written beside and moved into place: a start that is interrupted leaves no half key behind.
-        let beside = path.with_extension("new");
+        // Written to another file first, so that an interrupted start leaves no partial key.
+        let temporary = path.with_extension("new");
         let write = || -> std::io::Result<()> {
             let mut file = std::fs::OpenOptions::new()
                 .write(true)
                 .create(true)
                 .truncate(true)
                 .mode(0o600)
-                .open(&beside)?;
+                .open(&temporary)?;
             writeln!(file, "{key}")?;
             file.sync_all()?;
-            std::fs::rename(&beside, path)
+            std::fs::rename(&temporary, path)
         };
         write().with_context(|| format!("{} cannot be written", path.display()))?;
         Ok(key)
@@ -109,11 +109,12 @@ impl KeyFile {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use holdfast_host::OsEntropy;
+
     use super::*;
-    use crate::entropy::OsEntropy;
 
     #[test]
-    fn the_key_stays_the_same_and_is_for_its_owner_only() {
+    fn the_key_stays_the_same_and_only_its_owner_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
         for mode in [Mode::Development, Mode::Strict] {
             let key = of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_was_printed_is_not_the_key_of_a_server() {
+    fn a_service_does_not_use_the_development_key() {
         let folder = tempfile::tempdir().unwrap();
         let of = |mode| of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
         assert_ne!(of(Mode::Development).text(), of(Mode::Strict).text());

@@ -2,7 +2,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::args::{LogFormat, LogLevel};
 
-/// Logs go to standard error, one line each; standard output is for the greeting.
+/// Logs to standard error, one line each. Standard output has only the greeting.
 pub(crate) fn start(format: LogFormat, level: LogLevel) {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

@@ -5,7 +5,6 @@ mod args;
 mod clock;
 #[cfg(feature = "aws")]
 mod dead_letters;
-mod entropy;
 mod greeting;
 mod host;
 mod key;
@@ -19,21 +18,21 @@ mod targets;
 
 use std::process::ExitCode;
 
-use args::Asked;
+use args::Action;
 use clap::Parser;
 
-/// What one thread allocates another one frees here, all the time: the system's allocator makes them wait for each other.
+/// Memory is often freed by another thread than the one that allocated it, which is slow with the system's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match args::Cli::parse().asked() {
-        Ok(Asked::Run(settings)) => {
+    let result = match args::Cli::parse().action() {
+        Ok(Action::Run(settings)) => {
             logging::start(settings.log_format, settings.log_level);
             run(host::run(*settings))
         }
         #[cfg(feature = "aws")]
-        Ok(Asked::DeadLetters(args)) => run(dead_letters::run(args)),
+        Ok(Action::DeadLetters(args)) => run(dead_letters::run(args)),
         Err(faults) => {
             for fault in faults {
                 eprintln!("holdfast: {fault}");

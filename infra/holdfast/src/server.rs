@@ -1,4 +1,4 @@
-//! Serves HTTP: so many connections at a time, and none that is only held.
+//! Serves HTTP, with a limit on connections and a timeout for idle ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +11,33 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
-/// Many times what a busy producer opens. Those beyond wait in the kernel until others end.
+/// Many times what a busy producer opens. Further connections wait in the kernel.
 const MAX_CONNECTIONS: usize = 8_192;
-/// For the head of a request to arrive, and so also how long an unused connection is kept. Load balancers use a connection
-/// again for 60 s, and must not find it closed just then.
-const MAX_HEAD: Duration = Duration::from_secs(65);
-/// What is out of file descriptors now may have some in a moment.
-const AFTER_TROUBLE: Duration = Duration::from_millis(100);
+/// For the head of a request to arrive, and so also for idle connections. Load balancers reuse a connection for 60 s, and it must
+/// not be closed before.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(65);
+/// Accepting usually fails because there are no file descriptors left; there may be some soon.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Runs until told to stop, then until the requests that are under way are answered.
+/// Runs until it is stopped, then until all requests in flight are answered.
 pub(crate) async fn serve(listener: TcpListener, router: Router, mut stop: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let connections = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(MAX_HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     loop {
         let accepted = tokio::select! {
             biased;
             _ = stop.wait_for(|stop| *stop) => break,
-            accepted = accept(&listener, &places) => accepted,
+            accepted = accept(&listener, &permits) => accepted,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, permit)) = accepted else { continue };
         let service = TowerToHyperService::new(router.clone());
         let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // A client that breaks off is its own affair.
+            // An error means that the client disconnected.
             let _ = connection.await;
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);
@@ -46,18 +46,18 @@ pub(crate) async fn serve(listener: TcpListener, router: Router, mut stop: watch
 
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
-    let place = Arc::clone(places).acquire_owned().await.ok()?;
+    let permit = Arc::clone(permits).acquire_owned().await.ok()?;
     match listener.accept().await {
         Ok((stream, _)) => {
-            // An answer that is ready is sent at once.
+            // Sends answers without delay.
             let _ = stream.set_nodelay(true);
-            Some((stream, place))
+            Some((stream, permit))
         }
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
-            let _ = tokio::time::timeout(AFTER_TROUBLE, std::future::pending::<()>()).await;
+            let _ = tokio::time::timeout(ACCEPT_RETRY_INTERVAL, std::future::pending::<()>()).await;
             None
         }
     }
@@ -82,15 +82,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_under_way_is_answered_before_the_end() {
-        let begun = Arc::new(tokio::sync::Notify::new());
-        let go_on = Arc::new(tokio::sync::Notify::new());
-        let (b, g) = (Arc::clone(&begun), Arc::clone(&go_on));
+    async fn requests_in_flight_are_answered_before_it_stops() {
+        let started = Arc::new(tokio::sync::Notify::new());
+        let finish = Arc::new(tokio::sync::Notify::new());
+        let (s, f) = (Arc::clone(&started), Arc::clone(&finish));
         let router = Router::new().route(
             "/",
             get(|| async move {
-                b.notify_one();
-                g.notified().await;
+                s.notify_one();
+                f.notified().await;
                 "done"
             }),
         );
@@ -98,23 +98,23 @@ mod tests {
         let mut idle = TcpStream::connect(address).await.unwrap();
         let mut busy = TcpStream::connect(address).await.unwrap();
         busy.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-        tokio::time::timeout(SOON, begun.notified()).await.unwrap();
+        tokio::time::timeout(SOON, started.notified()).await.unwrap();
         stop.send(true).unwrap();
-        go_on.notify_one();
-        let mut told = String::new();
-        tokio::time::timeout(SOON, busy.read_to_string(&mut told)).await.unwrap().unwrap();
-        assert!(told.starts_with("HTTP/1.1 200") && told.ends_with("done"), "{told}");
+        finish.notify_one();
+        let mut answer = String::new();
+        tokio::time::timeout(SOON, busy.read_to_string(&mut answer)).await.unwrap().unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
         tokio::time::timeout(SOON, server).await.unwrap().unwrap();
         assert_eq!(idle.read(&mut [0; 1]).await.unwrap(), 0, "an unused connection is closed");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_head_that_does_not_end_is_given_up() {
+    async fn a_head_that_does_not_end_times_out() {
         let (address, _stop, _server) = start(Router::new()).await;
         let mut slow = TcpStream::connect(address).await.unwrap();
         slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
-        let mut told = Vec::new();
-        // The clock of the test moves on by itself while everybody waits.
-        tokio::time::timeout(MAX_HEAD * 2, slow.read_to_end(&mut told)).await.unwrap().unwrap();
+        let mut answer = Vec::new();
+        // The paused clock of the test advances while all tasks wait.
+        tokio::time::timeout(HEAD_TIMEOUT * 2, slow.read_to_end(&mut answer)).await.unwrap().unwrap();
     }
 }

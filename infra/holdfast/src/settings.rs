@@ -1,4 +1,4 @@
-//! What the command line says, checked.
+//! The checked settings of the command line.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use holdfast_core::rules::guard::EgressPolicy;
 
 use crate::args::{LogFormat, LogLevel};
 
-/// What differs between trying Holdfast and running it for others.
+/// Development or service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// For the one who sits at this machine: built-in receivers, and a key that is printed.
+    /// For one person on this machine: built-in receivers, and the key is printed.
     Development,
-    /// For strangers: nothing that is not needed, and nothing told that need not be.
+    /// For other people's requests: no built-in receivers, and messages reveal nothing about the host.
     Strict,
 }
 
@@ -24,7 +24,6 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     pub(crate) speed: u32,
     pub(crate) engine: EngineSettings,
-    /// Where attempts may go, and how.
     pub(crate) egress_policy: EgressPolicy,
     pub(crate) first_concurrency: usize,
     pub(crate) retry_concurrency: usize,
@@ -33,21 +32,21 @@ pub(crate) struct Settings {
     pub(crate) log_level: LogLevel,
 }
 
-/// Beyond this, one real millisecond is more than a quarter of an hour.
-const FASTEST: u32 = 1_000_000;
+/// At this speed, a real millisecond is about 17 minutes of the schedule.
+const MAX_SPEED: u32 = 1_000_000;
 
 impl Settings {
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = self.engine.faults();
         if self.mode == Mode::Development && !self.listen.ip().is_loopback() {
-            // Whoever reaches a development server can make it post to anything on this machine.
+            // Anyone who can reach a development server can make it post to any port of this machine.
             faults.push(format!(
-                "--listen {}: development mode listens on a loopback address only; `holdfast serve` listens anywhere",
+                "--listen {}: development mode listens on loopback addresses only; use `holdfast serve` for other addresses",
                 self.listen
             ));
         }
-        if !(1..=FASTEST).contains(&self.speed) {
-            faults.push(format!("--speed must be from 1 to {FASTEST}"));
+        if !(1..=MAX_SPEED).contains(&self.speed) {
+            faults.push(format!("--speed must be from 1 to {MAX_SPEED}"));
         }
         let concurrencies = [
             ("--first-concurrency", self.first_concurrency),
@@ -62,7 +61,7 @@ impl Settings {
         faults
     }
 
-    /// What is in force, in one line. There is no secret among it.
+    /// Logs the settings, which contain no secret, in one line.
     pub(crate) fn log(&self) {
         let guard = &self.egress_policy.guard;
         let allowed: Vec<String> = guard.allow.iter().map(ToString::to_string).collect();

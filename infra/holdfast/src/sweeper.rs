@@ -1,4 +1,4 @@
-//! Runs the sweep every minute of the schedule's clock, and removes what is past its time.
+//! Runs the sweep every minute of the schedule clock, and removes old records.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,18 @@ use std::time::Duration;
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::Clock;
 use holdfast_embedded::Embedded;
+use holdfast_host::chain;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
-/// However fast the schedule runs, the machine has other work too.
-const MIN_PAUSE: Duration = Duration::from_millis(5);
-const PURGE_EVERY: Duration = Duration::from_secs(30);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// At high speeds, the machine must have time for other work.
+const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(5);
+const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
 
 pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval((SWEEP_EVERY / speed).max(MIN_PAUSE));
+    let mut ticks = tokio::time::interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
@@ -33,13 +34,13 @@ pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Rece
                 }
             }
             Ok(_) => {}
-            Err(error) => tracing::error!(%error, "a sweep failed; the next one goes on"),
+            Err(error) => tracing::error!(error = chain(&error), "the sweep failed; the next one continues"),
         }
     }
 }
 
 pub(crate) async fn purge(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(PURGE_EVERY);
+    let mut ticks = tokio::time::interval(PURGE_INTERVAL);
     loop {
         tokio::select! {
             biased;
@@ -49,9 +50,7 @@ pub(crate) async fn purge(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, mut st
         match embedded.purge(clock.now(), MAX_PURGED).await {
             Ok(removed) if removed >= MAX_PURGED => ticks.reset_immediately(),
             Ok(_) => {}
-            Err(error) => {
-                tracing::error!(%error, "old deliveries could not be removed; the next try goes on")
-            }
+            Err(error) => tracing::error!(error = chain(&error), "old records could not be removed"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where attempts may go, as flags.
+//! The egress policy, as flags.
 
 use clap::Args;
 use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports, ProxyUrl};
@@ -7,16 +7,16 @@ const ALLOW_TARGET: &str = "--allow-target";
 
 #[derive(Args)]
 pub(crate) struct TargetArgs {
-    /// A network that may be delivered to though it is not public, such as 10.0.0.0/8. May be given more than once.
+    /// A network to allow that is not public, such as 10.0.0.0/8. Can be given more than once.
     #[arg(long, value_name = "CIDR")]
     allow_target: Vec<String>,
-    /// The proxy that attempts go through, such as `http://proxy.internal:3128`. Those of the environment are not used.
+    /// The proxy for all attempts, such as `http://proxy.internal:3128`. Proxies of the environment are ignored.
     #[arg(long, value_name = "URL")]
     proxy: Option<String>,
 }
 
 impl TargetArgs {
-    /// This machine, over http too, at any port; a refusal names the flag that allows more.
+    /// Allows this machine, http, and any port. A refusal names the flag that allows more.
     pub(crate) fn for_development(&self, faults: &mut Vec<String>) -> EgressPolicy {
         let mut allow = Cidr::list("127.0.0.0/8,::1/128").unwrap_or_default();
         allow.extend(self.allowed(faults));
@@ -25,7 +25,7 @@ impl TargetArgs {
         EgressPolicy { guard, proxy: self.proxy(faults) }
     }
 
-    /// Public targets, and what is allowed besides.
+    /// Allows public targets, and what the flags add.
     pub(crate) fn strict(
         &self,
         http_allowed: bool,
@@ -41,7 +41,7 @@ impl TargetArgs {
                 usual
             }
         };
-        // Whoever subscribes here is not who starts it, so no refusal says how.
+        // Subscribers do not start the server, so a refusal does not name the flag.
         let guard = Guard { allow: self.allowed(faults), ports, http_allowed, flag: None };
         EgressPolicy { guard, proxy: self.proxy(faults) }
     }

@@ -13,48 +13,48 @@ use holdfast_core::rules::delivery::AttemptOutcome;
 use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::answer::{self, Time};
-use crate::auth::{Across, Admin};
+use crate::auth::{Admin, ListScope};
 use crate::params::Params;
+use crate::response::{self, Time};
 use crate::{App, Problem};
 
 const DEFAULT_MINUTES: u32 = 60;
 
 #[derive(Serialize)]
-struct ShownOverview {
+struct OverviewJson {
     at: Time,
-    totals: ShownCounts,
+    totals: CountsJson,
     latency_ms: Option<LatencySummary>,
-    waiting: ShownCount,
-    parked: ShownCount,
-    dead: ShownCount,
-    urls: ShownUrls,
-    /// How many tenants these are the numbers of.
-    tenants: ShownCount,
-    minutes: Vec<ShownMinute>,
+    waiting: CountJson,
+    parked: CountJson,
+    dead: CountJson,
+    urls: UrlCountsJson,
+    /// How many tenants the numbers cover.
+    tenants: CountJson,
+    minutes: Vec<MinuteJson>,
 }
 
 #[derive(Serialize)]
-struct ShownCounts {
+struct CountsJson {
     events: u64,
-    attempts: ShownAttempts,
+    attempts: AttemptCountsJson,
 }
 
 #[derive(Serialize)]
-struct ShownAttempts {
+struct AttemptCountsJson {
     success: u64,
     failure: u64,
     interrupted: u64,
 }
 
 #[derive(Serialize)]
-struct ShownCount {
+struct CountJson {
     count: u64,
     more: bool,
 }
 
 #[derive(Serialize)]
-struct ShownUrls {
+struct UrlCountsJson {
     enabled: u64,
     disabled: u64,
     frozen: u64,
@@ -62,78 +62,79 @@ struct ShownUrls {
 }
 
 #[derive(Serialize)]
-struct ShownMinute {
+struct MinuteJson {
     minute: Time,
     #[serde(flatten)]
-    counts: ShownCounts,
-    /// Nothing if no attempt ended.
+    counts: CountsJson,
+    /// `None` if no attempt ended.
     latency_ms: Option<LatencySummary>,
 }
 
-impl ShownCounts {
-    fn of(counts: &Counts) -> ShownCounts {
+impl CountsJson {
+    fn of(counts: &Counts) -> CountsJson {
         let Counts { success, failure, interrupted, .. } = *counts;
-        ShownCounts { events: counts.events, attempts: ShownAttempts { success, failure, interrupted } }
+        CountsJson { events: counts.events, attempts: AttemptCountsJson { success, failure, interrupted } }
     }
 }
 
-impl From<Count> for ShownCount {
-    fn from(Count { count, more }: Count) -> ShownCount {
-        ShownCount { count, more }
+impl From<Count> for CountJson {
+    fn from(Count { count, more }: Count) -> CountJson {
+        CountJson { count, more }
     }
 }
 
-impl ShownMinute {
-    fn of((minute, counts): &(Timestamp, Counts)) -> ShownMinute {
+impl MinuteJson {
+    fn of((minute, counts): &(Timestamp, Counts)) -> MinuteJson {
         let latency_ms = counts.latency.summary();
-        ShownMinute { minute: Time(*minute), counts: ShownCounts::of(counts), latency_ms }
+        MinuteJson { minute: Time(*minute), counts: CountsJson::of(counts), latency_ms }
     }
 }
 
-impl ShownOverview {
-    fn of(overview: &Overview, tenants: ShownCount) -> ShownOverview {
+impl OverviewJson {
+    fn of(overview: &Overview, tenants: CountJson) -> OverviewJson {
         let UrlCounts { enabled, disabled, frozen, more } = overview.urls;
-        ShownOverview {
+        OverviewJson {
             at: Time(overview.at),
-            totals: ShownCounts::of(&overview.totals),
+            totals: CountsJson::of(&overview.totals),
             latency_ms: overview.totals.latency.summary(),
             waiting: overview.waiting.into(),
             parked: overview.parked.into(),
             dead: overview.dead.into(),
-            urls: ShownUrls { enabled, disabled, frozen, more },
+            urls: UrlCountsJson { enabled, disabled, frozen, more },
             tenants,
-            minutes: overview.minutes.iter().map(ShownMinute::of).collect(),
+            minutes: overview.minutes.iter().map(MinuteJson::of).collect(),
         }
     }
 }
 
-/// Of one tenant, or of all together.
+/// Of one tenant, or the sum of all.
 pub(crate) async fn overview(
     State(app): State<Arc<App>>,
-    across: Across,
+    scope: ListScope,
     mut params: Params,
 ) -> Result<Response, Problem> {
     let minutes = params.number("minutes", 1..=MAX_MINUTES_SHOWN).unwrap_or(DEFAULT_MINUTES);
-    params.end()?;
-    let (tenants, more) = across.tenants(&app).await?;
-    // A tenant that nobody has made yet has nothing: so there is an overview even if there is no tenant at all.
-    let mut overview = app.engine.overview(tenants.first().unwrap_or(&across.tag()), minutes).await?;
+    params.finish()?;
+    let (tenants, more) = scope.tenants(&app).await?;
+    // Without any tenant, the overview of one that does not exist is empty.
+    let mut overview =
+        app.engine.overview(tenants.first().unwrap_or(&scope.cursor_tenant()), minutes).await?;
     for tenant in tenants.iter().skip(1) {
         overview.add(&app.engine.overview(tenant, minutes).await?);
     }
-    let tenants = ShownCount { count: tenants.len() as u64, more };
-    Ok(answer::json(StatusCode::OK, &ShownOverview::of(&overview, tenants)))
+    let tenants = CountJson { count: tenants.len() as u64, more };
+    Ok(response::json(StatusCode::OK, &OverviewJson::of(&overview, tenants)))
 }
 
 #[derive(Serialize)]
-struct ShownFeed<'a> {
-    items: Vec<ShownGlimpse<'a>>,
-    omitted: u64,
+struct AttemptsFeedJson<'a> {
+    items: Vec<AttemptSummaryJson<'a>>,
+    left_out: u64,
     next: String,
 }
 
 #[derive(Serialize)]
-struct ShownGlimpse<'a> {
+struct AttemptSummaryJson<'a> {
     delivery_id: &'a str,
     event_id: &'a str,
     r#type: &'a str,
@@ -148,34 +149,34 @@ struct ShownGlimpse<'a> {
     ms: u64,
 }
 
-impl<'a> ShownGlimpse<'a> {
-    fn of(glimpse: &'a AttemptSummary) -> ShownGlimpse<'a> {
-        ShownGlimpse {
-            delivery_id: &glimpse.delivery_id,
-            event_id: &glimpse.event_id,
-            r#type: &glimpse.event_type,
-            subscription_id: &glimpse.subscription_id,
-            url_id: &glimpse.url_id,
-            epoch: glimpse.epoch,
-            n: glimpse.n,
-            at: Time(glimpse.at),
-            outcome: glimpse.outcome,
-            status: glimpse.status,
-            error: glimpse.error.as_deref(),
-            ms: glimpse.ms,
+impl<'a> AttemptSummaryJson<'a> {
+    fn of(attempt: &'a AttemptSummary) -> AttemptSummaryJson<'a> {
+        AttemptSummaryJson {
+            delivery_id: &attempt.delivery_id,
+            event_id: &attempt.event_id,
+            r#type: &attempt.event_type,
+            subscription_id: &attempt.subscription_id,
+            url_id: &attempt.url_id,
+            epoch: attempt.epoch,
+            n: attempt.n,
+            at: Time(attempt.at),
+            outcome: attempt.outcome,
+            status: attempt.status,
+            error: attempt.error.as_deref(),
+            ms: attempt.ms,
         }
     }
 }
 
-/// Not a list with an end: `next` is always there, and what comes later is found behind it.
+/// A feed without an end: `next` is always present, and later attempts come after it.
 pub(crate) async fn attempts(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     params: Params,
 ) -> Result<Response, Problem> {
-    let part = params.finish_by("after", "attempts", &tenant)?;
-    let followed = app.engine.attempts_feed(&tenant, part.after.as_deref(), part.limit).await?;
-    let items = followed.items.iter().map(ShownGlimpse::of).collect();
-    let feed = ShownFeed { items, omitted: followed.omitted, next: part.tag.cursor(&followed.next) };
-    Ok(answer::json(StatusCode::OK, &feed))
+    let request = params.page_by("after", "attempts", &tenant)?;
+    let page = app.engine.attempts_feed(&tenant, request.after.as_deref(), request.limit).await?;
+    let items = page.items.iter().map(AttemptSummaryJson::of).collect();
+    let feed = AttemptsFeedJson { items, left_out: page.omitted, next: request.cursors.encode(&page.next) };
+    Ok(response::json(StatusCode::OK, &feed))
 }

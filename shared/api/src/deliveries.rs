@@ -10,15 +10,15 @@ use holdfast_core::records::Attempt;
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use serde::Serialize;
 
-use crate::answer::{self, Time};
-use crate::auth::{Across, Admin};
+use crate::auth::{Admin, ListScope};
 use crate::events::is_id;
 use crate::params::Params;
 use crate::path::{self, PathId};
+use crate::response::{self, Time};
 use crate::{App, Problem};
 
 #[derive(Serialize)]
-pub(crate) struct ShownDelivery<'a> {
+pub(crate) struct DeliveryJson<'a> {
     id: &'a str,
     event_id: &'a str,
     r#type: &'a str,
@@ -31,11 +31,11 @@ pub(crate) struct ShownDelivery<'a> {
     accepted_at: Time,
     due_at: Option<Time>,
     expires_at: Option<Time>,
-    attempts: Vec<ShownAttempt<'a>>,
+    attempts: Vec<AttemptJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct ShownAttempt<'a> {
+struct AttemptJson<'a> {
     n: u32,
     epoch: u32,
     at: Time,
@@ -46,17 +46,17 @@ struct ShownAttempt<'a> {
     excerpt: Option<&'a str>,
 }
 
-/// How much of a receiver's answer is shown where there are many: all of it would make a page larger than a function may answer.
-const SHORT_EXCERPT: usize = 256;
+/// In lists, so that a page stays below the maximum size of a Lambda response.
+const MAX_LISTED_EXCERPT_BYTES: usize = 256;
 
-impl<'a> ShownDelivery<'a> {
-    /// One of many.
-    pub(crate) fn of(view: &'a DeliveryView) -> ShownDelivery<'a> {
-        ShownDelivery::with_excerpts(view, SHORT_EXCERPT)
+impl<'a> DeliveryJson<'a> {
+    /// As an item of a list.
+    pub(crate) fn of(view: &'a DeliveryView) -> DeliveryJson<'a> {
+        DeliveryJson::with_excerpts(view, MAX_LISTED_EXCERPT_BYTES)
     }
 
-    fn with_excerpts(view: &'a DeliveryView, longest: usize) -> ShownDelivery<'a> {
-        ShownDelivery {
+    fn with_excerpts(view: &'a DeliveryView, max_bytes: usize) -> DeliveryJson<'a> {
+        DeliveryJson {
             id: &view.id,
             event_id: &view.event_id,
             r#type: &view.event_type,
@@ -69,14 +69,14 @@ impl<'a> ShownDelivery<'a> {
             accepted_at: Time(view.accepted_at),
             due_at: view.due_at.map(Time),
             expires_at: view.expires_at.map(Time),
-            attempts: view.attempts.iter().map(|attempt| ShownAttempt::of(attempt, longest)).collect(),
+            attempts: view.attempts.iter().map(|attempt| AttemptJson::of(attempt, max_bytes)).collect(),
         }
     }
 }
 
-impl<'a> ShownAttempt<'a> {
-    fn of(attempt: &'a Attempt, longest: usize) -> ShownAttempt<'a> {
-        ShownAttempt {
+impl<'a> AttemptJson<'a> {
+    fn of(attempt: &'a Attempt, max_bytes: usize) -> AttemptJson<'a> {
+        AttemptJson {
             n: attempt.n,
             epoch: attempt.epoch,
             at: Time(attempt.at),
@@ -84,14 +84,14 @@ impl<'a> ShownAttempt<'a> {
             status: attempt.status,
             error: attempt.error.as_deref(),
             ms: attempt.ms,
-            excerpt: attempt.excerpt.as_deref().map(|text| beginning(text, longest)),
+            excerpt: attempt.excerpt.as_deref().map(|text| truncate(text, max_bytes)),
         }
     }
 }
 
-/// At most so many bytes of it, and no half character.
-fn beginning(text: &str, longest: usize) -> &str {
-    let end = (0..=longest.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+/// Cuts between characters.
+fn truncate(text: &str, max_bytes: usize) -> &str {
+    let end = (0..=max_bytes.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
@@ -102,17 +102,16 @@ const STATES: [(&str, DeliveryState); 4] = [
     ("dead", DeliveryState::Dead),
 ];
 
-/// Takes the filters. `None`: an id that nothing can have was asked for, so that the list is empty.
-fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
-    let event = params.text("event");
-    let url = params.text("url").map(|id| path::url_id(&id));
-    let subscription = params.text("subscription").map(|id| path::subscription_id(&id));
-    let state = params.word("state", &STATES);
+/// `None`: a filter names an id that cannot exist, so the list is empty.
+fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
+    let event = params.filter("event");
+    let url = params.filter("url").map(|id| path::url_id(&id));
+    let subscription = params.filter("subscription").map(|id| path::subscription_id(&id));
+    let state = params.one_of("state", &STATES);
     let (since, until) = (params.time("since"), params.time("until"));
     if event.as_ref().is_some_and(|id| !is_id(id)) {
         return None;
     }
-    // Inside out: an id that was given must be one.
     let url = url.map_or(Some(None), |id| id.map(Some))?;
     let subscription = subscription.map_or(Some(None), |id| id.map(Some))?;
     let scope = match (event, &url, &subscription) {
@@ -126,31 +125,31 @@ fn filter_of(params: &mut Params) -> Option<DeliveryFilter> {
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    across: Across,
+    scope: ListScope,
     mut params: Params,
 ) -> Result<Response, Problem> {
-    let filter = filter_of(&mut params);
-    let part = params.finish("deliveries", &across.tag())?;
+    let filter = parse_filter(&mut params);
+    let request = params.page("deliveries", &scope.cursor_tenant())?;
     let (engine, filter) = (&app.engine, filter.as_ref());
     let load = |tenant, after, limit| async move {
-        let nothing = ListPage { items: Vec::new(), next: None };
-        let Some(filter) = filter else { return Ok(nothing) };
+        let empty = ListPage { items: Vec::new(), next: None };
+        let Some(filter) = filter else { return Ok(empty) };
         match engine.list_deliveries(&tenant, filter, after, limit).await {
             Ok(page) => Ok(page),
-            Err(ListError::UnknownEvent) => Ok(nothing),
+            Err(ListError::UnknownEvent) => Ok(empty),
             Err(ListError::Unavailable(error)) => Err(error.into()),
         }
     };
-    let page = across.list(&app, &part, load).await?;
-    Ok(answer::list(&page, &part.tag, ShownDelivery::of))
+    let page = scope.list(&app, &request, load).await?;
+    Ok(response::list(&page, &request.cursors, DeliveryJson::of))
 }
 
-pub(crate) async fn view(
+pub(crate) async fn get(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
-    Ok(answer::json(StatusCode::OK, &ShownDelivery::with_excerpts(&view, usize::MAX)))
+    Ok(response::json(StatusCode::OK, &DeliveryJson::with_excerpts(&view, usize::MAX)))
 }

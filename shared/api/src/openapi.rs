@@ -1,5 +1,5 @@
-//! `/openapi.json`: the API, described for people and programs. It is kept in parts, one for each kind of thing, and the
-//! tests compare every answer of the handlers with it.
+//! `/openapi.json`: the OpenAPI document. It is kept in parts, one for each resource, and the tests compare every answer of the
+//! handlers with it.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 
-use crate::answer;
+use crate::response;
 
 const PARTS: &[&str] = &[
     include_str!("../openapi/info.json"),
@@ -26,12 +26,15 @@ const PARTS: &[&str] = &[
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let mut document = Value::Null;
     for part in PARTS {
-        merge(&mut document, serde_json::from_str(part).expect("the parts are JSON, as the tests know"));
+        merge(
+            &mut document,
+            serde_json::from_str(part).expect("the parts are valid JSON, which the tests check"),
+        );
     }
     document
 });
 
-/// Objects are joined, and everything else stands in one part only.
+/// Objects are merged; every other value is in one part only.
 fn merge(whole: &mut Value, part: Value) {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => {
@@ -44,7 +47,7 @@ fn merge(whole: &mut Value, part: Value) {
 }
 
 pub(crate) async fn document() -> Response {
-    answer::json(StatusCode::OK, &*DOCUMENT)
+    response::json(StatusCode::OK, &*DOCUMENT)
 }
 
 #[cfg(test)]
@@ -53,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the values are that are no objects.
+    /// The paths of all values that are not objects.
     fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
             Value::Object(fields) => {
@@ -66,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_hides_what_another_says() {
+    fn no_part_overwrites_another() {
         let mut found = Vec::new();
         for part in PARTS {
             leaves(&serde_json::from_str(part).unwrap(), "", &mut found);

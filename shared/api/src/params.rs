@@ -1,4 +1,4 @@
-//! Query parameters, as strict as fields: each once, with a value, and none that nobody knows.
+//! Query parameters, as strict as fields: each once, with a value, and only known ones.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -10,136 +10,162 @@ use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 
-use crate::cursor::ListTag;
-use crate::{Fault, Problem};
+use crate::cursor::CursorCodec;
+use crate::suggest::{quote, unknown};
+use crate::{FieldError, Problem};
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 100;
 const MAX_PARAMS: usize = 64;
-const UNKNOWN: &str = "is not a parameter that is known here; leave it out";
+/// Read during authentication, and known everywhere.
+const TENANT: &str = "tenant";
 
-/// The parameters that are not taken yet, and what is wrong with those that are.
+/// The parameters that no handler has read yet, and what is wrong with the others.
 pub(crate) struct Params {
-    left: BTreeMap<String, String>,
+    unread: BTreeMap<String, String>,
+    /// The names that the handler asked for.
+    known: Vec<&'static str>,
     /// Those that decide what is listed, for the cursor.
     filters: Vec<(String, String)>,
-    faults: Vec<Fault>,
+    errors: Vec<FieldError>,
 }
 
-/// Which part of a list is asked for.
-pub(crate) struct Part {
+/// Which page of a list is requested.
+pub(crate) struct PageRequest {
     pub(crate) limit: usize,
     pub(crate) after: Option<String>,
-    pub(crate) tag: ListTag,
+    pub(crate) cursors: CursorCodec,
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params, Infallible> {
-        Ok(Params::of(parts.uri.query().unwrap_or_default()))
+        Ok(Params::parse(parts.uri.query().unwrap_or_default()))
     }
 }
 
-/// For calls that have no parameters but `tenant`, which whoever recognises the caller has read already.
-pub(crate) fn refuse_unknown(query: Option<&str>) -> Result<(), Problem> {
+/// For calls that have no parameters but `tenant`.
+pub(crate) fn reject_unknown(query: Option<&str>) -> Result<(), Problem> {
     let given = url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).take(MAX_PARAMS);
-    let unknown = given.filter(|(name, _)| name != "tenant");
-    let faults: Vec<Fault> = unknown.map(|(name, _)| Fault::new(name, UNKNOWN)).collect();
-    if faults.is_empty() { Ok(()) } else { Err(Problem::invalid(faults)) }
+    let errors: Vec<_> =
+        given.filter(|(name, _)| name != TENANT).map(|(name, _)| unknown_param(&name, &[])).collect();
+    if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
+}
+
+fn unknown_param(name: &str, known: &[&str]) -> FieldError {
+    FieldError::new(name, unknown("parameter", name, &[known, &[TENANT]].concat()))
 }
 
 impl Params {
-    fn of(query: &str) -> Params {
-        let mut params = Params { left: BTreeMap::new(), filters: Vec::new(), faults: Vec::new() };
+    fn parse(query: &str) -> Params {
+        let mut params =
+            Params { unread: BTreeMap::new(), known: Vec::new(), filters: Vec::new(), errors: Vec::new() };
         for (name, value) in url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS) {
-            // Whoever may ask was checked with it, and the list is told by the tenant itself.
-            if name == "tenant" {
+            if name == TENANT {
                 continue;
             }
             if value.is_empty() {
-                params.fault(&name, "is empty; give a value or leave it out");
+                params.reject(&name, "is empty; give a value or leave it out");
                 continue;
             }
-            match params.left.entry(name) {
+            match params.unread.entry(name) {
                 Entry::Vacant(free) => {
                     free.insert(value);
                 }
                 Entry::Occupied(taken) => {
-                    params.faults.push(Fault::new(taken.key(), "is given more than once"));
+                    params.errors.push(FieldError::new(taken.key(), "is given more than once; give it once"));
                 }
             }
         }
         params
     }
 
-    fn fault(&mut self, name: &str, detail: impl Into<String>) {
-        self.faults.push(Fault::new(name, detail));
+    fn reject(&mut self, name: &str, detail: impl Into<String>) {
+        self.errors.push(FieldError::new(name, detail));
     }
 
-    /// Takes a parameter that narrows the list.
-    pub(crate) fn text(&mut self, name: &str) -> Option<String> {
-        let value = self.left.remove(name)?;
+    fn take(&mut self, name: &'static str) -> Option<String> {
+        self.known.push(name);
+        self.unread.remove(name)
+    }
+
+    /// Takes a parameter that filters the list.
+    pub(crate) fn filter(&mut self, name: &'static str) -> Option<String> {
+        let value = self.take(name)?;
         self.filters.push((name.to_owned(), value.clone()));
         Some(value)
     }
 
-    /// Takes one of a few words.
-    pub(crate) fn word<T: Copy>(&mut self, name: &str, words: &[(&str, T)]) -> Option<T> {
-        let given = self.text(name)?;
+    /// Takes a filter that is one of a few words.
+    pub(crate) fn one_of<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
+        let given = self.filter(name)?;
         let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
         if found.is_none() {
             let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            self.fault(name, format!("must be one of {}", known.join(", ")));
+            self.reject(name, format!("must be one of {}, not {}", known.join(", "), quote(&given)));
         }
         found
     }
 
-    pub(crate) fn time(&mut self, name: &str) -> Option<Timestamp> {
-        let time = Timestamp::parse(&self.text(name)?);
+    pub(crate) fn time(&mut self, name: &'static str) -> Option<Timestamp> {
+        let given = self.filter(name)?;
+        let time = Timestamp::parse(&given);
         if time.is_none() {
-            let detail = "must be a time in RFC 3339 such as 2026-01-31T12:00:00Z; write + as %2B";
-            self.fault(name, detail);
+            let given = quote(&given);
+            let detail = format!(
+                "must be a time in RFC 3339 such as 2026-01-31T12:00:00Z, not {given}; write + as %2B"
+            );
+            self.reject(name, detail);
         }
         time
     }
 
-    /// Takes a number of this range.
-    pub(crate) fn number(&mut self, name: &str, range: RangeInclusive<u32>) -> Option<u32> {
-        let number = self.left.remove(name)?.parse().ok().filter(|number| range.contains(number));
+    /// Takes a number in this range.
+    pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
+        let given = self.take(name)?;
+        let number = given.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            self.fault(name, format!("must be a number from {} to {}", range.start(), range.end()));
+            let (min, max) = (range.start(), range.end());
+            self.reject(name, format!("must be a number from {min} to {max}, not {}", quote(&given)));
         }
         number
     }
 
-    /// Takes `limit` and `cursor`, after all filters were taken, and refuses the rest.
-    pub(crate) fn finish(self, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
-        self.finish_by("cursor", list, tenant)
+    /// Takes `limit` and `cursor`, after all filters were taken, and rejects the rest.
+    pub(crate) fn page(self, list: &str, tenant: &Tenant) -> Result<PageRequest, Problem> {
+        self.page_by("cursor", list, tenant)
     }
 
-    /// As `finish`, with another name for the cursor.
-    pub(crate) fn finish_by(mut self, cursor: &str, list: &str, tenant: &Tenant) -> Result<Part, Problem> {
+    /// The same, with another name for the cursor.
+    pub(crate) fn page_by(
+        mut self,
+        cursor: &'static str,
+        list: &str,
+        tenant: &Tenant,
+    ) -> Result<PageRequest, Problem> {
         let limit = self.number("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT) as usize;
-        let tag = ListTag::new(list, tenant, std::mem::take(&mut self.filters));
-        let after = self.left.remove(cursor).and_then(|given| {
-            let after = tag.read(&given);
+        let cursors = CursorCodec::new(list, tenant, std::mem::take(&mut self.filters));
+        let after = self.take(cursor).and_then(|given| {
+            let after = cursors.decode(&given);
             if after.is_none() {
-                let detail = "is damaged or belongs to another list; \
-                              use `next` of the page before, with the same filters";
-                self.fault(cursor, detail);
+                let given = quote(&given);
+                let detail = format!(
+                    "{given} is damaged or belongs to another list; use `next` of the page before, with the same filters"
+                );
+                self.reject(cursor, detail);
             }
             after
         });
-        self.end()?;
-        Ok(Part { limit, after, tag })
+        self.finish()?;
+        Ok(PageRequest { limit, after, cursors })
     }
 
-    /// Refuses what was not taken.
-    pub(crate) fn end(mut self) -> Result<(), Problem> {
-        for name in std::mem::take(&mut self.left).into_keys() {
-            self.fault(&name, UNKNOWN);
+    /// Rejects what was not taken.
+    pub(crate) fn finish(mut self) -> Result<(), Problem> {
+        for name in self.unread.into_keys() {
+            self.errors.push(unknown_param(&name, &self.known));
         }
-        if self.faults.is_empty() { Ok(()) } else { Err(Problem::invalid(self.faults)) }
+        if self.errors.is_empty() { Ok(()) } else { Err(Problem::invalid(self.errors)) }
     }
 }

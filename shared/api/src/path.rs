@@ -1,4 +1,4 @@
-//! Ids in paths. One that cannot exist is answered like one that does not: 404, without asking the store.
+//! Ids in paths. An id that cannot exist is answered like one that does not: 404, without a read from the store.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
@@ -6,7 +6,7 @@ use holdfast_core::ids::{DeliveryKey, JobId, KeyId, SubscriptionId, Tenant, UrlI
 
 use crate::{Problem, params};
 
-/// How long the random or derived part of an id is.
+/// The length of the random or derived part of an id.
 const SHORT_LEN: usize = 26;
 
 /// The one id of a path, percent-decoded.
@@ -16,9 +16,9 @@ impl<S: Send + Sync> FromRequestParts<S> for PathId {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<PathId, Problem> {
-        params::refuse_unknown(parts.uri.query())?;
+        params::reject_unknown(parts.uri.query())?;
         let Path(id) =
-            Path::from_request_parts(parts, state).await.map_err(|_| Problem::not_found("thing"))?;
+            Path::from_request_parts(parts, state).await.map_err(|_| Problem::not_found("resource"))?;
         Ok(PathId(id))
     }
 }

@@ -9,14 +9,14 @@ use holdfast_core::engine::PingError;
 use holdfast_core::rules::delivery::AttemptOutcome;
 use serde::Serialize;
 
-use crate::answer::{self, Time};
 use crate::auth::Admin;
 use crate::path::PathId;
+use crate::response::{self, Time};
 use crate::{App, Problem};
 
-/// An attempt that belongs to no delivery.
+/// An attempt without a delivery.
 #[derive(Serialize)]
-struct ShownPing<'a> {
+struct PingJson<'a> {
     webhook_id: String,
     at: Time,
     outcome: AttemptOutcome,
@@ -33,10 +33,10 @@ pub(crate) async fn ping(
 ) -> Result<Response, Problem> {
     let attempt = app.engine.ping(&tenant, &id.subscription()?).await.map_err(|error| match error {
         PingError::Unknown => Problem::not_found("subscription"),
-        PingError::NotEnabled(_) => Problem::conflict(format!("Not sent: {error}. Enable it first.")),
+        PingError::NotEnabled(_) => Problem::conflict(format!("Not sent: {error}; enable it first.")),
         PingError::Unavailable(error) => error.into(),
     })?;
-    let shown = ShownPing {
+    let ping = PingJson {
         webhook_id: attempt.key.id(),
         at: Time(attempt.at),
         outcome: attempt.outcome,
@@ -45,5 +45,5 @@ pub(crate) async fn ping(
         ms: attempt.ms,
         excerpt: attempt.excerpt.as_deref(),
     };
-    Ok(answer::json(StatusCode::OK, &shown))
+    Ok(response::json(StatusCode::OK, &ping))
 }

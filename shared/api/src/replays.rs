@@ -1,4 +1,4 @@
-//! `/v1/replays`, and the calls that begin a replay
+//! `/v1/replays`, and the calls that start a replay
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
-use crate::answer::{self, Time};
 use crate::auth::Admin;
+use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::path::PathId;
-use crate::posted::Posted;
+use crate::response::{self, Time};
+use crate::suggest::quote;
 use crate::{App, Problem};
 
-/// What is told when a replay was taken.
 #[derive(Serialize)]
-struct Begun<'a> {
+struct ReplayStartedJson<'a> {
     id: &'a str,
     matched: u64,
     /// There are more than were counted.
@@ -29,7 +29,7 @@ struct Begun<'a> {
 }
 
 #[derive(Serialize)]
-struct ShownReplay<'a> {
+struct ReplayJson<'a> {
     id: &'a str,
     state: ReplayState,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,13 +47,13 @@ struct ShownReplay<'a> {
     ended_at: Option<Time>,
 }
 
-impl<'a> ShownReplay<'a> {
-    fn of(replay: &'a ReplayRecord) -> ShownReplay<'a> {
+impl<'a> ReplayJson<'a> {
+    fn of(replay: &'a ReplayRecord) -> ReplayJson<'a> {
         let (delivery, url) = match &replay.of {
             ReplayOf::Delivery(key) => (Some(key), None),
             ReplayOf::Url(url) => (None, Some(url)),
         };
-        ShownReplay {
+        ReplayJson {
             id: replay.id.as_str(),
             state: replay.state,
             url_id: url.map(|url| url.url_id.as_str()),
@@ -71,25 +71,25 @@ impl<'a> ShownReplay<'a> {
     }
 }
 
-pub(crate) async fn view(
+pub(crate) async fn get(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.view_replay(&tenant, &id.replay()?).await?;
     let replay = found.ok_or_else(|| Problem::not_found("replay"))?;
-    Ok(answer::json(StatusCode::OK, &ShownReplay::of(&replay)))
+    Ok(response::json(StatusCode::OK, &ReplayJson::of(&replay)))
 }
 
-pub(crate) async fn of_delivery(
+pub(crate) async fn replay_delivery(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     match app.engine.replay(&id.delivery(&tenant)?).await {
         Ok(id) => {
-            let begun = Begun { id: id.as_str(), matched: 1, more: false };
-            Ok(answer::json(StatusCode::ACCEPTED, &begun))
+            let started = ReplayStartedJson { id: id.as_str(), matched: 1, more: false };
+            Ok(response::json(StatusCode::ACCEPTED, &started))
         }
         Err(ReplayError::Unknown) => Err(Problem::not_found("delivery")),
         Err(ReplayError::Unavailable(error)) => Err(error.into()),
@@ -102,59 +102,59 @@ pub(crate) async fn of_delivery(
     }
 }
 
-pub(crate) async fn of_url(
+pub(crate) async fn replay_url(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
     let url_id = id.url()?;
-    let Wish { since, until, states } = wish_of(&body, app.engine.clock().now())?;
+    let ReplayRequest { since, until, states } = parse_request(&body, app.engine.clock().now())?;
     let wanted = UrlReplay { url_id, since, until, states, expired_since: None };
-    let begun = app.engine.replay_url(&tenant, wanted).await?;
-    let replay = begun.ok_or_else(|| Problem::not_found("URL"))?;
-    let begun = Begun { id: replay.id.as_str(), matched: replay.matched, more: replay.more };
-    Ok(answer::json(StatusCode::ACCEPTED, &begun))
+    let started = app.engine.replay_url(&tenant, wanted).await?;
+    let replay = started.ok_or_else(|| Problem::not_found("URL"))?;
+    let started = ReplayStartedJson { id: replay.id.as_str(), matched: replay.matched, more: replay.more };
+    Ok(response::json(StatusCode::ACCEPTED, &started))
 }
 
-struct Wish {
+struct ReplayRequest {
     since: Option<Timestamp>,
     until: Option<Timestamp>,
     states: Vec<DeliveryState>,
 }
 
-/// No body at all is fine: everything dead is replayed.
-fn wish_of(body: &[u8], now: Timestamp) -> Result<Wish, Problem> {
+/// Without a body, all dead deliveries are replayed.
+fn parse_request(body: &[u8], now: Timestamp) -> Result<ReplayRequest, Problem> {
     if body.trim_ascii().is_empty() {
-        return Ok(Wish { since: None, until: None, states: vec![DeliveryState::Dead] });
+        return Ok(ReplayRequest { since: None, until: None, states: vec![DeliveryState::Dead] });
     }
     let mut fields = Fields::of_body(body)?;
-    let (since, until) = (time(&mut fields, "since"), time(&mut fields, "until"));
+    let (since, until) = (parse_time(&mut fields, "since"), parse_time(&mut fields, "until"));
     match (since, until) {
         (Some(since), Some(until)) if since > until => {
-            fields.fault("since", "must not be later than `until`");
+            fields.reject("since", "is later than `until`; give an earlier time");
         }
         (Some(since), None) if since > now => {
-            fields.fault("since", "must not be later than now, which is where `until` is if it is not given");
+            fields.reject("since", "is later than now, the default of `until`; give an earlier time");
         }
         _ => {}
     }
-    let states = states_of(&mut fields);
-    let faults = fields.finish();
-    if faults.is_empty() { Ok(Wish { since, until, states }) } else { Err(Problem::invalid(faults)) }
+    let states = parse_states(&mut fields);
+    let errors = fields.finish();
+    if errors.is_empty() { Ok(ReplayRequest { since, until, states }) } else { Err(Problem::invalid(errors)) }
 }
 
-fn time(fields: &mut Fields<'_>, name: &str) -> Option<Timestamp> {
+fn parse_time(fields: &mut Fields<'_>, name: &'static str) -> Option<Timestamp> {
     const WANTED: &str = "a time in RFC 3339 such as 2026-01-31T12:00:00Z";
     let given: String = fields.optional(name, WANTED)?;
     let time = Timestamp::parse(&given);
     if time.is_none() {
-        fields.fault(name, format!("must be {WANTED}"));
+        fields.reject(name, format!("must be {WANTED}, not {}", quote(&given)));
     }
     time
 }
 
-fn states_of(fields: &mut Fields<'_>) -> Vec<DeliveryState> {
+fn parse_states(fields: &mut Fields<'_>) -> Vec<DeliveryState> {
     const WANTED: &str = r#"a list of "dead" and "delivered", or left out for ["dead"]"#;
     let Some(given) = fields.optional::<Vec<String>>("states", WANTED) else {
         return vec![DeliveryState::Dead];
@@ -167,7 +167,8 @@ fn states_of(fields: &mut Fields<'_>) -> Vec<DeliveryState> {
     }
     let all_known = given.iter().all(|name| states.iter().any(|state| name == state.as_str()));
     if given.is_empty() || !all_known {
-        fields.fault("states", format!("must be {WANTED}; what is waiting or parked cannot be replayed"));
+        let detail = format!("must be {WANTED}; waiting and parked deliveries cannot be replayed");
+        fields.reject("states", detail);
     }
     states
 }

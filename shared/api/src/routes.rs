@@ -1,4 +1,4 @@
-//! Every call of the API, in one table. The router is made of it, and the document is checked against it.
+//! Every call of the API, in one table. The router is built from it, and the tests check the OpenAPI document against it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing;
 
 use crate::{
-    App, Problem, activity, answer, deliveries, events, keys, openapi, ping, replays, subscriptions, urls,
+    App, Problem, activity, deliveries, events, keys, openapi, ping, replays, response, subscriptions, urls,
 };
 
 macro_rules! routes {
@@ -26,55 +26,55 @@ routes! {
     get "/healthz" healthz;
     get "/openapi.json" openapi::document;
     post "/v1/events" events::accept;
-    get "/v1/events/{id}" events::view;
+    get "/v1/events/{id}" events::get;
     post "/v1/subscriptions" subscriptions::create;
     get "/v1/subscriptions" subscriptions::list;
-    get "/v1/subscriptions/{id}" subscriptions::view;
+    get "/v1/subscriptions/{id}" subscriptions::get;
     patch "/v1/subscriptions/{id}" subscriptions::update;
     delete "/v1/subscriptions/{id}" subscriptions::delete;
     post "/v1/subscriptions/{id}/rotate-secret" subscriptions::rotate_secret;
     post "/v1/subscriptions/{id}/ping" ping::ping;
     get "/v1/urls" urls::list;
-    get "/v1/urls/{id}" urls::view;
+    get "/v1/urls/{id}" urls::get;
     post "/v1/urls/{id}/enable" urls::enable;
     post "/v1/urls/{id}/freeze" urls::freeze;
     post "/v1/urls/{id}/disable" urls::disable;
     get "/v1/deliveries" deliveries::list;
-    get "/v1/deliveries/{id}" deliveries::view;
+    get "/v1/deliveries/{id}" deliveries::get;
     post "/v1/keys" keys::create;
     get "/v1/keys" keys::list;
     delete "/v1/keys/{id}" keys::delete;
-    post "/v1/deliveries/{id}/replay" replays::of_delivery;
-    post "/v1/urls/{id}/replay" replays::of_url;
-    get "/v1/replays/{id}" replays::view;
+    post "/v1/deliveries/{id}/replay" replays::replay_delivery;
+    post "/v1/urls/{id}/replay" replays::replay_url;
+    get "/v1/replays/{id}" replays::get;
     get "/v1/overview" activity::overview;
     get "/v1/attempts" activity::attempts;
 }
 
-/// There is no middleware: each answer is made whole in one place, `answer` or `problem`.
+/// There is no middleware: `response` and `problem` set all headers.
 pub fn router(app: Arc<App>) -> Router {
     with_routes(Router::new())
-        .fallback(no_such_path)
-        .method_not_allowed_fallback(no_such_method)
+        .fallback(path_not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)
 }
 
 async fn healthz() -> Response {
     #[derive(serde::Serialize)]
-    struct Alive {
+    struct HealthJson {
         status: &'static str,
     }
-    answer::json(StatusCode::OK, &Alive { status: "ok" })
+    response::json(StatusCode::OK, &HealthJson { status: "ok" })
 }
 
-async fn no_such_path() -> Problem {
-    Problem::new(StatusCode::NOT_FOUND, "There is nothing at this path.")
+async fn path_not_found() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "This path does not exist; see /openapi.json for those that do.")
 }
 
 /// The router adds the `allow` header.
-async fn no_such_method() -> Problem {
+async fn method_not_allowed() -> Problem {
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "This path does not take this method; see the `allow` header.",
+        "This path does not support this method; see the `allow` header.",
     )
 }

@@ -10,17 +10,17 @@ use holdfast_core::records::Subscription;
 use holdfast_core::rules::filter::{Connector, Filter};
 use serde::Serialize;
 
-use crate::answer::{self, Time};
-use crate::auth::{Across, Admin};
-use crate::new_subscription::{new_subscription, subscription_patch};
+use crate::auth::{Admin, ListScope};
+use crate::body::RequestBody;
 use crate::params::Params;
 use crate::path::PathId;
-use crate::posted::Posted;
-use crate::{App, Fault, Problem};
+use crate::response::{self, Time};
+use crate::subscription_request::{parse_create, parse_patch};
+use crate::{App, Problem};
 
 /// A subscription without its secrets and its token.
 #[derive(Serialize)]
-struct ShownSubscription<'a> {
+struct SubscriptionJson<'a> {
     id: &'a str,
     url: &'a str,
     url_id: &'a str,
@@ -31,14 +31,14 @@ struct ShownSubscription<'a> {
     active: bool,
     has_auth_token: bool,
     created_at: Time,
-    /// When it is made, and never again.
+    /// Only when it is created or rotated.
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
 }
 
-impl<'a> ShownSubscription<'a> {
-    fn of(subscription: &'a Subscription) -> ShownSubscription<'a> {
-        ShownSubscription {
+impl<'a> SubscriptionJson<'a> {
+    fn of(subscription: &'a Subscription) -> SubscriptionJson<'a> {
+        SubscriptionJson {
             id: subscription.id.as_str(),
             url: &subscription.url,
             url_id: subscription.url_id.as_str(),
@@ -57,61 +57,61 @@ impl<'a> ShownSubscription<'a> {
 pub(crate) async fn create(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
-    let new = new_subscription(&body, app.engine.settings().http_allowed)?;
+    let new = parse_create(&body, app.engine.settings().http_allowed)?;
     let created = app.engine.subscribe(&tenant, new).await.map_err(|error| match error {
-        SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}. Use that one.")),
+        SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}; use that one.")),
         SubscribeError::TooMany => {
-            Problem::conflict(format!("Not created: {error}. Delete one that is not needed."))
+            Problem::conflict(format!("Not created: {error}; delete one that is not needed."))
         }
-        SubscribeError::Refused(refused) => Problem::invalid(vec![Fault::new("url", refused.to_string())]),
+        SubscribeError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         SubscribeError::Unavailable(error) => error.into(),
     })?;
     let secret = created.secrets.first().map(|secret| secret.value.as_str());
-    Ok(answer::json(StatusCode::CREATED, &ShownSubscription { secret, ..ShownSubscription::of(&created) }))
+    Ok(response::json(StatusCode::CREATED, &SubscriptionJson { secret, ..SubscriptionJson::of(&created) }))
 }
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    across: Across,
+    scope: ListScope,
     params: Params,
 ) -> Result<Response, Problem> {
-    let part = params.finish("subscriptions", &across.tag())?;
+    let request = params.page("subscriptions", &scope.cursor_tenant())?;
     let engine = &app.engine;
     let load =
         |tenant, after, limit| async move { Ok(engine.list_subscriptions(&tenant, after, limit).await?) };
-    let page = across.list(&app, &part, load).await?;
-    Ok(answer::list(&page, &part.tag, ShownSubscription::of))
+    let page = scope.list(&app, &request, load).await?;
+    Ok(response::list(&page, &request.cursors, SubscriptionJson::of))
 }
 
-pub(crate) async fn view(
+pub(crate) async fn get(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.get_subscription(&tenant, &id.subscription()?).await?;
     let subscription = found.ok_or_else(|| Problem::not_found("subscription"))?;
-    Ok(answer::json(StatusCode::OK, &ShownSubscription::of(&subscription)))
+    Ok(response::json(StatusCode::OK, &SubscriptionJson::of(&subscription)))
 }
 
 pub(crate) async fn update(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
     let id = id.subscription()?;
-    let patch = subscription_patch(&body, app.engine.settings().http_allowed)?;
+    let patch = parse_patch(&body, app.engine.settings().http_allowed)?;
     let updated = app.engine.update_subscription(&tenant, &id, patch).await.map_err(|error| match error {
         UpdateError::Unknown => Problem::not_found("subscription"),
         UpdateError::Equal(_) => {
-            Problem::conflict(format!("Not changed: {error}. Use that one, or delete one of them."))
+            Problem::conflict(format!("Not changed: {error}; use that one, or delete one of them."))
         }
-        UpdateError::Refused(refused) => Problem::invalid(vec![Fault::new("url", refused.to_string())]),
+        UpdateError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         UpdateError::Unavailable(error) => error.into(),
     })?;
-    Ok(answer::json(StatusCode::OK, &ShownSubscription::of(&updated)))
+    Ok(response::json(StatusCode::OK, &SubscriptionJson::of(&updated)))
 }
 
 pub(crate) async fn rotate_secret(
@@ -123,12 +123,12 @@ pub(crate) async fn rotate_secret(
         app.engine.rotate_secret(&tenant, &id.subscription()?).await.map_err(|error| match error {
             RotateError::Unknown => Problem::not_found("subscription"),
             RotateError::TooMany(_) => {
-                Problem::conflict(format!("Not rotated: {error}. Wait until the oldest has lapsed."))
+                Problem::conflict(format!("Not rotated: {error}; wait until the oldest one expires."))
             }
             RotateError::Unavailable(error) => error.into(),
         })?;
     let secret = rotated.secrets.first().map(|secret| secret.value.as_str());
-    Ok(answer::json(StatusCode::OK, &ShownSubscription { secret, ..ShownSubscription::of(&rotated) }))
+    Ok(response::json(StatusCode::OK, &SubscriptionJson { secret, ..SubscriptionJson::of(&rotated) }))
 }
 
 pub(crate) async fn delete(
@@ -137,7 +137,7 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<Response, Problem> {
     if app.engine.delete_subscription(&tenant, &id.subscription()?).await? {
-        Ok(answer::empty(StatusCode::NO_CONTENT))
+        Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
         Err(Problem::not_found("subscription"))
     }

@@ -12,18 +12,18 @@ use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use serde::Serialize;
 
-use crate::answer::{self, Time};
-use crate::auth::{Across, Admin};
+use crate::auth::{Admin, ListScope};
+use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
-use crate::posted::Posted;
+use crate::response::{self, Time};
 use crate::{App, Problem};
 
-const MAX_REASON: usize = 1_024;
+const MAX_REASON_CHARS: usize = 1_024;
 
 #[derive(Serialize)]
-struct ShownUrl<'a> {
+struct UrlJson<'a> {
     id: &'a str,
     url: &'a str,
     state: UrlState,
@@ -37,31 +37,31 @@ struct ShownUrl<'a> {
     generation: u64,
     releasing: bool,
     #[serde(flatten)]
-    more: Option<MoreOfUrl<'a>>,
+    details: Option<UrlDetailsJson<'a>>,
     #[serde(flatten)]
-    counts: Option<Counts>,
+    release: Option<ReleaseJson>,
 }
 
-/// What is shown when one URL is asked for.
+/// Left out in lists.
 #[derive(Serialize)]
-struct MoreOfUrl<'a> {
+struct UrlDetailsJson<'a> {
     parked: u64,
     parked_more: bool,
-    history: Vec<ShownChange<'a>>,
+    history: Vec<StateChangeJson<'a>>,
 }
 
-/// What an enable let go.
+/// What an enable releases.
 #[derive(Serialize)]
-struct Counts {
+struct ReleaseJson {
     released: u64,
     expired: u64,
     more: bool,
-    /// The replay of what expired, if that was asked for.
+    /// The replay of expired deliveries, if it was requested.
     replay: Option<JobId>,
 }
 
 #[derive(Serialize)]
-struct ShownChange<'a> {
+struct StateChangeJson<'a> {
     at: Time,
     from: UrlState,
     to: UrlState,
@@ -69,11 +69,11 @@ struct ShownChange<'a> {
     why: &'a str,
 }
 
-impl<'a> ShownUrl<'a> {
-    fn of(view: &'a UrlView) -> ShownUrl<'a> {
+impl<'a> UrlJson<'a> {
+    fn of(view: &'a UrlView) -> UrlJson<'a> {
         let health = &view.url.health;
         let history = view.history.as_deref().unwrap_or_default();
-        ShownUrl {
+        UrlJson {
             id: view.url.id.as_str(),
             url: &view.url.url,
             state: health.state,
@@ -86,19 +86,19 @@ impl<'a> ShownUrl<'a> {
             next_probe_at: health.next_probe_at.map(Time),
             generation: health.generation,
             releasing: view.url.releasing.is_some(),
-            more: view.parked.map(|(parked, parked_more)| MoreOfUrl {
+            details: view.parked.map(|(parked, parked_more)| UrlDetailsJson {
                 parked,
                 parked_more,
-                history: history.iter().map(ShownChange::of).collect(),
+                history: history.iter().map(StateChangeJson::of).collect(),
             }),
-            counts: None,
+            release: None,
         }
     }
 }
 
-impl<'a> ShownChange<'a> {
-    fn of(entry: &'a HistoryEntry) -> ShownChange<'a> {
-        ShownChange { at: Time(entry.at), from: entry.from, to: entry.to, by: &entry.by, why: &entry.why }
+impl<'a> StateChangeJson<'a> {
+    fn of(entry: &'a HistoryEntry) -> StateChangeJson<'a> {
+        StateChangeJson { at: Time(entry.at), from: entry.from, to: entry.to, by: &entry.by, why: &entry.why }
     }
 }
 
@@ -107,61 +107,61 @@ const STATES: [(&str, UrlState); 3] =
 
 pub(crate) async fn list(
     State(app): State<Arc<App>>,
-    across: Across,
+    scope: ListScope,
     mut params: Params,
 ) -> Result<Response, Problem> {
-    let state = params.word("state", &STATES);
-    let part = params.finish("urls", &across.tag())?;
+    let state = params.one_of("state", &STATES);
+    let request = params.page("urls", &scope.cursor_tenant())?;
     let engine = &app.engine;
     let load =
         |tenant, after, limit| async move { Ok(engine.list_urls(&tenant, state, after, limit).await?) };
-    let page = across.list(&app, &part, load).await?;
-    Ok(answer::list(&page, &part.tag, ShownUrl::of))
+    let page = scope.list(&app, &request, load).await?;
+    Ok(response::list(&page, &request.cursors, UrlJson::of))
 }
 
-pub(crate) async fn view(
+pub(crate) async fn get(
     State(app): State<Arc<App>>,
     Admin { tenant, .. }: Admin,
     id: PathId,
 ) -> Result<Response, Problem> {
     let found = app.engine.view_url(&tenant, &id.url()?).await?;
     let view = found.ok_or_else(|| Problem::not_found("URL"))?;
-    Ok(answer::json(StatusCode::OK, &ShownUrl::of(&view)))
+    Ok(response::json(StatusCode::OK, &UrlJson::of(&view)))
 }
 
 pub(crate) async fn enable(
     State(app): State<Arc<App>>,
     admin: Admin,
     id: PathId,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, OperatorAction::Enable, &body).await?;
-    let UrlStateChange { url, released, expired, more, replay } = steered;
-    let counts = Counts { released, expired, more, replay };
-    Ok(answer::json(StatusCode::OK, &ShownUrl { counts: Some(counts), ..ShownUrl::of(&url) }))
+    let change = change_state(&app, &admin, &id, OperatorAction::Enable, &body).await?;
+    let UrlStateChange { url, released, expired, more, replay } = change;
+    let release = Some(ReleaseJson { released, expired, more, replay });
+    Ok(response::json(StatusCode::OK, &UrlJson { release, ..UrlJson::of(&url) }))
 }
 
 pub(crate) async fn freeze(
     State(app): State<Arc<App>>,
     admin: Admin,
     id: PathId,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, OperatorAction::Freeze, &body).await?;
-    Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
+    let change = change_state(&app, &admin, &id, OperatorAction::Freeze, &body).await?;
+    Ok(response::json(StatusCode::OK, &UrlJson::of(&change.url)))
 }
 
 pub(crate) async fn disable(
     State(app): State<Arc<App>>,
     admin: Admin,
     id: PathId,
-    Posted(body): Posted,
+    RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
-    let steered = steer(&app, &admin, &id, OperatorAction::Disable, &body).await?;
-    Ok(answer::json(StatusCode::OK, &ShownUrl::of(&steered.url)))
+    let change = change_state(&app, &admin, &id, OperatorAction::Disable, &body).await?;
+    Ok(response::json(StatusCode::OK, &UrlJson::of(&change.url)))
 }
 
-async fn steer(
+async fn change_state(
     app: &App,
     admin: &Admin,
     id: &PathId,
@@ -169,32 +169,30 @@ async fn steer(
     body: &Bytes,
 ) -> Result<UrlStateChange, Problem> {
     let id = id.url()?;
-    let (reason, replay_expired) = wish_of(body, action)?;
-    let steered = app
+    let (reason, replay_expired) = parse_request(body, action)?;
+    let changed = app
         .engine
         .change_url_state(&admin.tenant, &id, action, reason.as_deref(), replay_expired, &admin.by)
         .await;
-    steered.map_err(|error| match error {
+    changed.map_err(|error| match error {
         ChangeUrlStateError::Unknown => Problem::not_found("URL"),
         ChangeUrlStateError::Frozen(_) => Problem::conflict(
-            "A frozen URL cannot be disabled: probes would enable it again. Enable it first, or leave it frozen.",
+            "A frozen URL cannot be disabled, because a probe would enable it again; enable it first, or leave it frozen.",
         ),
         ChangeUrlStateError::Unavailable(error) => error.into(),
     })
 }
 
-/// The reason, and whether to replay what expired. No body at all is fine.
-fn wish_of(body: &[u8], action: OperatorAction) -> Result<(Option<String>, bool), Problem> {
+/// The reason, and whether to replay expired deliveries. The body is optional.
+fn parse_request(body: &[u8], action: OperatorAction) -> Result<(Option<String>, bool), Problem> {
     if body.trim_ascii().is_empty() {
         return Ok((None, false));
     }
     let mut fields = Fields::of_body(body)?;
     let reason: Option<String> = fields.optional("reason", "a string");
-    if reason.as_ref().is_some_and(|reason| reason.chars().count() > MAX_REASON) {
-        fields.fault("reason", format!("must have at most {MAX_REASON} characters"));
-    }
+    fields.check_length("reason", reason.as_deref(), MAX_REASON_CHARS);
     let replay_expired = action == OperatorAction::Enable
         && fields.optional("replay_expired", "true or false").unwrap_or(false);
-    let faults = fields.finish();
-    if faults.is_empty() { Ok((reason, replay_expired)) } else { Err(Problem::invalid(faults)) }
+    let errors = fields.finish();
+    if errors.is_empty() { Ok((reason, replay_expired)) } else { Err(Problem::invalid(errors)) }
 }

@@ -3,12 +3,12 @@ use std::time::Duration;
 use holdfast_core::engine::Engine;
 use tokio::time::timeout;
 
-/// Whoever waits for a function must not wait long for its statistics.
-const MAX_FLUSH: Duration = Duration::from_millis(500);
+/// Statistics must not hold up the response for long.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Writes what the engine counted, at the end of an invocation: between invocations a function stands still.
+/// Writes the engine's statistics at the end of an invocation: Lambda freezes the function in between.
 pub async fn flush_activity(engine: &Engine) {
-    if timeout(MAX_FLUSH, engine.flush_activity(false)).await.is_err() {
+    if timeout(FLUSH_TIMEOUT, engine.flush_activity(false)).await.is_err() {
         tracing::warn!("activity.late");
     }
 }

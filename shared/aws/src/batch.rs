@@ -1,44 +1,25 @@
-//! A batch from SQS: the engine says what becomes of each message, and this says so to SQS.
+//! A batch from SQS on Lambda: the engine decides what becomes of each message, and the inbox does it.
 //!
-//! Lambda deletes every message that is not reported as failed. So a message is reported exactly when nothing else keeps what it
-//! stands for, and a customer's failure never is one: its record and ticket are safe before the engine answers.
+//! Lambda deletes every message that is not reported as failed. A message is reported exactly when it must stay in the queue. A
+//! customer's failure is not reported: its record and ticket are safe before the engine returns.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use async_trait::async_trait;
-use futures_util::future::join_all;
-use holdfast_core::engine::{Engine, Verdict};
-use holdfast_core::ports::{Delay, QueueError, QueueName, Receipt, Received};
+use holdfast_core::engine::Engine;
+use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement};
+use holdfast_core::rules::backoff::{Trouble, retry_after};
+use holdfast_host::chain;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::activity::flush_activity;
 use crate::deadline::Deadline;
-use crate::queue::{SqsQueue, backoff, read_message};
 
-/// A message as SQS hands it over.
+/// A message as Lambda hands it over.
 #[derive(Clone)]
 pub struct Item {
-    /// What SQS calls it, also when it is received again.
+    /// SQS's id of the message, which stays the same when it is received again.
     pub id: String,
-    pub receipt: Receipt,
-    pub text: String,
-    /// What it was sent with, so that it can be sent again in the same group.
-    pub group: Option<String>,
-    /// 1 for the first time.
-    pub receive_count: u32,
-}
-
-/// What a host does with messages that are not simply done.
-#[async_trait]
-pub trait Leftovers: Send + Sync {
-    /// Makes each message visible again after its wait. Without it, they come after the visibility timeout.
-    async fn postpone(&self, queue: QueueName, waits: Vec<(Receipt, Duration)>) -> Result<(), QueueError>;
-
-    /// Puts a message aside for a person.
-    async fn dead_letter(&self, queue: QueueName, item: &Item, why: &str) -> Result<(), QueueError>;
-
-    /// Sends a message once more, unchanged, as a new one.
-    async fn send_again(&self, queue: QueueName, item: &Item, delay: Delay) -> Result<(), QueueError>;
+    pub received: Received,
 }
 
 /// What became of a batch.
@@ -49,124 +30,86 @@ pub struct Settled {
     pub dead_letters: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Gone,
-    GivenBack,
-    DeadLetter,
+/// What is needed to settle a message.
+struct Handle {
+    id: String,
+    receipt: Receipt,
+    receive_count: u32,
 }
 
-/// Handles a batch and settles every message of it before the deadline.
+/// Handles a batch and settles all of its messages before the deadline.
 pub async fn handle(
     engine: &Engine,
-    leftovers: &dyn Leftovers,
+    inbox: &dyn Inbox,
     queue: QueueName,
     items: Vec<Item>,
     deadline: Deadline,
 ) -> Settled {
-    let received = items.iter().map(received).collect();
+    let (handles, received): (Vec<Handle>, Vec<Received>) = items.into_iter().map(split).unzip();
     let left = deadline.until_work_ends(engine.clock());
-    let handled = timeout(left, engine.handle(received, deadline.work_ends())).await;
-    let Ok(verdicts) = handled else {
-        // Whatever was begun may be dropped at any point and is done again, after the visibility timeout: by then nobody
-        // else can still be at it.
-        tracing::error!(messages = items.len(), "batch.late");
-        let given_back = items.into_iter().map(|item| item.id).collect();
-        return Settled { given_back, dead_letters: 0 };
+    let Ok(settlements) = timeout(left, engine.handle(received, deadline.work_ends())).await else {
+        // All of it is done again after the visibility timeout, when this invocation is certainly over.
+        tracing::error!(messages = handles.len(), "batch.late");
+        return Settled {
+            given_back: handles.into_iter().map(|handle| handle.id).collect(),
+            dead_letters: 0,
+        };
     };
     let until = Instant::now() + deadline.until_answer_is_due(engine.clock());
-    let settled = settle(leftovers, queue, items, verdicts, until).await;
+    // Lambda deletes the others.
+    let open =
+        handles.into_iter().zip(settlements).filter(|(_, settlement)| *settlement != Settlement::Delete);
+    let settled = settle(inbox, queue, open.collect(), until).await;
     // Last, and only if there is time: no message waits for statistics.
     let _ = timeout_at(until, flush_activity(engine)).await;
     settled
 }
 
-fn received(item: &Item) -> Received {
-    Received {
-        message: read_message(&item.text),
-        receipt: item.receipt.clone(),
-        receive_count: item.receive_count,
-    }
+fn split(Item { id, received }: Item) -> (Handle, Received) {
+    let handle = Handle { id, receipt: received.receipt.clone(), receive_count: received.receive_count };
+    (handle, received)
 }
 
 async fn settle(
-    leftovers: &dyn Leftovers,
+    inbox: &dyn Inbox,
     queue: QueueName,
-    items: Vec<Item>,
-    verdicts: Vec<Verdict>,
+    open: Vec<(Handle, Settlement)>,
     until: Instant,
 ) -> Settled {
-    let fates = items.iter().zip(verdicts).map(async |(item, verdict)| {
-        let settled = timeout_at(until, settle_one(leftovers, queue, item, verdict)).await;
-        settled.unwrap_or(Fate::GivenBack)
-    });
-    let fates = join_all(fates).await;
-    let dead_letters = fates.iter().filter(|fate| **fate == Fate::DeadLetter).count();
-    let given_back: Vec<Item> = items
-        .into_iter()
-        .zip(fates)
-        .filter(|(_, fate)| *fate == Fate::GivenBack)
-        .map(|(item, _)| item)
-        .collect();
-    postpone(leftovers, queue, &given_back, until).await;
-    Settled { given_back: given_back.into_iter().map(|item| item.id).collect(), dead_letters }
-}
-
-async fn postpone(leftovers: &dyn Leftovers, queue: QueueName, items: &[Item], until: Instant) {
-    if items.is_empty() {
-        return;
-    }
-    let waits = items.iter().map(|item| (item.receipt.clone(), backoff(item.receive_count))).collect();
-    // They come back in any case, only later.
-    match timeout_at(until, leftovers.postpone(queue, waits)).await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "messages.not_postponed"),
-        Err(_) => tracing::warn!("messages.not_postponed"),
-    }
-}
-
-async fn settle_one(leftovers: &dyn Leftovers, queue: QueueName, item: &Item, verdict: Verdict) -> Fate {
-    let Item { id, receive_count, .. } = item;
-    match verdict {
-        Verdict::Done => Fate::Gone,
-        Verdict::Again(why) => {
-            tracing::warn!(message_id = id, receive_count, why, "message.given_back");
-            Fate::GivenBack
+    let requested = open.iter().map(|(handle, settlement)| (handle.receipt.clone(), settlement.clone()));
+    let results = settle_until(inbox, queue, requested.collect(), until).await;
+    let mut settled = Settled::default();
+    let mut not_moved = Vec::new();
+    for ((handle, settlement), result) in open.into_iter().zip(results) {
+        let Handle { id, receipt, receive_count } = handle;
+        if let Err(error) = &result {
+            tracing::error!(message_id = id, receive_count, error = chain(error), "message.not_settled");
         }
-        Verdict::DeadLetter(why) => match leftovers.dead_letter(queue, item, &why).await {
-            Ok(()) => {
-                tracing::error!(message_id = id, why, "message.dead_letter");
-                Fate::DeadLetter
+        match (settlement, result) {
+            (Settlement::Delete | Settlement::Resend { .. }, Ok(())) => {}
+            (Settlement::DeadLetter(_), Ok(())) => settled.dead_letters += 1,
+            // If SQS did not take the wait, the message is received again after the visibility timeout.
+            (Settlement::RetryAfter(_), _) => settled.given_back.push(id),
+            (_, Err(_)) => {
+                settled.given_back.push(id);
+                let wait = retry_after(Trouble::Dependency, receive_count);
+                not_moved.push((receipt, Settlement::RetryAfter(wait)));
             }
-            Err(error) => not_moved(item, &why, &error),
-        },
-        Verdict::Newer(why) => match leftovers.send_again(queue, item, Delay::MAX).await {
-            Ok(()) => {
-                tracing::warn!(message_id = id, why, "message.newer");
-                Fate::Gone
-            }
-            Err(error) => not_moved(item, &why, &error),
-        },
+        }
     }
+    if !not_moved.is_empty() {
+        settle_until(inbox, queue, not_moved, until).await;
+    }
+    settled
 }
 
-fn not_moved(item: &Item, why: &str, error: &QueueError) -> Fate {
-    let Item { id, receive_count, .. } = item;
-    tracing::error!(message_id = id, receive_count, why, %error, "message.given_back");
-    Fate::GivenBack
-}
-
-#[async_trait]
-impl Leftovers for SqsQueue {
-    async fn postpone(&self, queue: QueueName, waits: Vec<(Receipt, Duration)>) -> Result<(), QueueError> {
-        self.postpone_all(queue, waits).await
-    }
-
-    async fn dead_letter(&self, queue: QueueName, item: &Item, why: &str) -> Result<(), QueueError> {
-        SqsQueue::dead_letter(self, &item.text, why, queue).await
-    }
-
-    async fn send_again(&self, queue: QueueName, item: &Item, delay: Delay) -> Result<(), QueueError> {
-        self.send_raw(queue, &item.text, item.group.as_deref(), delay).await
-    }
+async fn settle_until(
+    inbox: &dyn Inbox,
+    queue: QueueName,
+    settlements: Vec<(Receipt, Settlement)>,
+    until: Instant,
+) -> Vec<Result<(), QueueError>> {
+    let count = settlements.len();
+    let late = |error| vec![Err(QueueError::TimedOut(Arc::new(error))); count];
+    timeout_at(until, inbox.settle(queue, settlements)).await.unwrap_or_else(late)
 }

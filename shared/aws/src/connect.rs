@@ -20,15 +20,15 @@ pub use aws_config::SdkConfig;
 pub struct Timeouts {
     /// For one request.
     pub attempt: Duration,
-    /// For a request and its repetitions together.
+    /// For a request with all its repeats.
     pub operation: Duration,
 }
 
-/// How often a request is made in all, if it fails for a reason that may pass.
-const REQUESTS: u32 = 3;
+/// How often a request is made in all if it fails for a transient reason.
+const MAX_TRIES: u32 = 3;
 
-/// For functions: region and credentials are in the environment, where Lambda puts them. Nothing else is looked for, because
-/// a cold start waits for this.
+/// For functions: region and credentials from the environment, where Lambda puts them. No other source is tried, because a cold
+/// start waits for this.
 pub async fn from_environment(timeouts: Timeouts) -> SdkConfig {
     loader(timeouts)
         .region(EnvironmentVariableRegionProvider::new())
@@ -37,15 +37,15 @@ pub async fn from_environment(timeouts: Timeouts) -> SdkConfig {
         .await
 }
 
-/// For people: also the profile that `AWS_PROFILE` names, and whatever else gives credentials there. A region must be
-/// said by the environment or the profile: asking the machine for it would make a forgotten one a long wait.
+/// For the command line: also the profile in `AWS_PROFILE`, with all its ways to credentials. The region must be in the environment or
+/// the profile: querying the instance metadata would turn a forgotten region into a long wait.
 pub async fn from_profile(timeouts: Timeouts) -> SdkConfig {
     let region = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new())
         .or_else(ProfileFileRegionProvider::new());
     loader(timeouts).region(region).load().await
 }
 
-/// For tests: an emulator, which takes any credentials.
+/// For tests: an emulator, which accepts any credentials.
 pub async fn to_emulator(endpoint: &str, timeouts: Timeouts) -> SdkConfig {
     loader(timeouts)
         .endpoint_url(endpoint)
@@ -64,5 +64,5 @@ fn loader(timeouts: Timeouts) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(https)
         .timeout_config(timeouts)
-        .retry_config(RetryConfig::standard().with_max_attempts(REQUESTS))
+        .retry_config(RetryConfig::standard().with_max_attempts(MAX_TRIES))
 }

@@ -5,8 +5,8 @@ use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 
-/// Counts what is asked of AWS: every request that goes out, repeats too. Clones count together. For the configuration of any
-/// client whose service names its operation in the header `x-amz-target`, as DynamoDB and SQS do.
+/// Counts every request to AWS, also the SDK's repeats. Clones share their counts. An interceptor for clients of services that name
+/// the operation in the header `x-amz-target`, as DynamoDB and SQS do.
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounter(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -16,19 +16,19 @@ impl RequestCounter {
         RequestCounter::default()
     }
 
-    /// How many requests of each kind went out, by `service.operation`: `DynamoDB.PutItem`, `SQS.SendMessageBatch`.
+    /// The number of requests by `service.operation`: `DynamoDB.PutItem`, `SQS.SendMessageBatch`.
     #[must_use]
     pub fn counts(&self) -> BTreeMap<String, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// All of them together.
+    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts().values().sum()
     }
 
-    /// The counts so far; from here on it counts from zero.
+    /// Returns the counts so far and starts again at zero.
     pub fn take(&self) -> BTreeMap<String, u64> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -39,7 +39,7 @@ impl RequestCounter {
     }
 }
 
-/// `DynamoDB_20120810.PutItem` and `AmazonSQS.SendMessage` without what says nothing.
+/// `DynamoDB_20120810.PutItem` becomes `DynamoDB.PutItem`, and `AmazonSQS.SendMessage` becomes `SQS.SendMessage`.
 fn short_name(target: &str) -> String {
     let (service, operation) = target.split_once('.').unwrap_or((target, ""));
     let service = service.split_once('_').map_or(service, |(name, _)| name);

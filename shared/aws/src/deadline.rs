@@ -3,19 +3,18 @@ use std::time::Duration;
 use holdfast_core::ports::Clock;
 use holdfast_core::time::Timestamp;
 
-/// What is left for settling a batch once its work must be over, and for the answer once all must be settled. Less where a
-/// function has little time at all.
+/// Reserved at the end of an invocation for settling its batch, and within that for the response. Less if the function has little time.
 const TO_SETTLE: Duration = Duration::from_secs(1);
 const TO_ANSWER: Duration = Duration::from_millis(250);
 
-/// When an invocation must be over, in real time.
+/// When an invocation must end, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     work_ends: Timestamp,
     answer_is_due: Timestamp,
 }
 
-/// How much of an invocation's time is kept back for settling its messages.
+/// How much of an invocation's time is reserved for settling its messages.
 pub(crate) fn to_settle(left: Duration) -> Duration {
     TO_SETTLE.min(left / 4)
 }
@@ -28,7 +27,7 @@ impl Deadline {
         Deadline { work_ends: ends - to_settle(left), answer_is_due: ends - TO_ANSWER.min(left / 16) }
     }
 
-    /// From then on nothing is begun any more.
+    /// Nothing is started after this.
     #[must_use]
     pub fn work_ends(&self) -> Timestamp {
         self.work_ends
@@ -48,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_to_settle_is_kept_back() {
+    fn time_to_settle_is_reserved() {
         let at = Timestamp::from_millis;
         let usual = Deadline::of(at(1_000_000), at(1_030_000));
         assert_eq!((usual.work_ends, usual.answer_is_due), (at(1_029_000), at(1_029_750)));

@@ -1,21 +1,18 @@
-//! The store on DynamoDB and the queues on SQS, behind the ports, and what the functions need besides: configuration, clock, log
-//! and metrics.
+//! The store on DynamoDB and the queues on SQS, behind the ports, and what the functions need besides: configuration, log and metrics.
 
 mod activity;
 pub mod batch;
-mod chain;
-mod clock;
+mod call_error;
 pub mod config;
 pub mod connect;
 mod counting;
 mod deadline;
-mod entropy;
 #[cfg(feature = "api")]
 pub mod gateway;
 pub mod logging;
 pub mod metrics;
 #[cfg(feature = "api")]
-pub mod operator_key;
+mod operator_key;
 pub mod queue;
 pub mod start;
 mod store;
@@ -23,11 +20,10 @@ mod sweeping;
 mod wiring;
 
 pub use activity::flush_activity;
-pub use chain::chain;
-pub use clock::MachineClock;
 pub use counting::RequestCounter;
 pub use deadline::Deadline;
-pub use entropy::OsEntropy;
+#[cfg(feature = "api")]
+pub use operator_key::OperatorKey;
 pub use store::DynamoStore;
 pub use sweeping::{SweepFailed, sweep};
 pub use wiring::Cloud;

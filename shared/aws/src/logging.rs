@@ -4,7 +4,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-/// Logs go to standard output, one line of JSON each, from where CloudWatch takes them.
+/// Logs to standard output, which goes to CloudWatch: one line of JSON per entry.
 pub fn start(level: Level) {
     let lines = fmt::layer()
         .json()
@@ -17,8 +17,7 @@ pub fn start(level: Level) {
     tracing_subscriber::registry().with(lines.with_filter(ours(level))).init();
 }
 
-/// Other crates' lines are heard only when something is wrong: at lower levels some of them print requests, which may hold
-/// payloads and keys.
+/// Other crates log warnings and errors only: at lower levels some of them print requests, which may hold payloads and keys.
 fn ours(level: Level) -> Targets {
     let others = LevelFilter::from_level(level).min(LevelFilter::WARN);
     Targets::new().with_default(others).with_target("holdfast", level)
@@ -29,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_our_own_crates_may_say_much() {
+    fn only_our_own_crates_log_below_warnings() {
         let debug = ours(Level::DEBUG);
         assert!(debug.would_enable("holdfast_core::engine", &Level::DEBUG));
         assert!(debug.would_enable("holdfast_deliver", &Level::INFO));

@@ -1,5 +1,5 @@
-//! Metrics in CloudWatch's embedded format: a line of JSON in the log, which CloudWatch turns into metrics. No call is made, so
-//! nothing can fail and nothing waits.
+//! Metrics in CloudWatch's embedded format: a line of JSON in the log, which CloudWatch turns into metrics. It takes no request, so it
+//! cannot fail or delay the function.
 
 use holdfast_core::engine::{Counters, SweepReport};
 use holdfast_core::time::Timestamp;
@@ -20,23 +20,23 @@ pub struct Metric {
     pub value: u64,
 }
 
-/// What happened to a batch, as far as there is something to count.
+/// The metrics of a batch, without those that are zero.
 #[must_use]
-pub fn of_batch(tally: Counters, given_back: usize, dead_letters: usize) -> Vec<Metric> {
+pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> Vec<Metric> {
     let counts = [
-        ("AttemptsSucceeded", tally.attempts_succeeded),
-        ("AttemptsFailed", tally.attempts_failed),
-        ("HealthWritesDropped", tally.health_writes_dropped),
-        ("TicketsNotSent", tally.tickets_not_sent),
+        ("AttemptsSucceeded", counters.attempts_succeeded),
+        ("AttemptsFailed", counters.attempts_failed),
+        ("HealthWritesDropped", counters.health_writes_dropped),
+        ("TicketsNotSent", counters.tickets_not_sent),
         ("MessagesGivenBack", given_back as u64),
         ("DeadLetters", dead_letters as u64),
     ];
     counts.into_iter().filter(|(_, value)| *value > 0).map(|(name, value)| count(name, value)).collect()
 }
 
-/// Also when nothing was overdue: an alarm must be able to tell "all is well" from "nobody looked".
+/// Also when nothing was overdue: an alarm must be able to distinguish that from a sweep that did not run.
 #[must_use]
-pub fn of_sweep(report: SweepReport, tally: Counters) -> Vec<Metric> {
+pub fn of_sweep(report: SweepReport, counters: Counters) -> Vec<Metric> {
     let oldest_s = report.oldest_overdue.as_secs();
     let mut metrics = vec![
         Metric { name: "OldestOverdueSeconds", unit: Unit::Seconds, value: oldest_s },
@@ -45,7 +45,7 @@ pub fn of_sweep(report: SweepReport, tally: Counters) -> Vec<Metric> {
     if report.failed > 0 {
         metrics.push(count("LooksFailed", report.failed as u64));
     }
-    metrics.extend(of_batch(tally, 0, 0));
+    metrics.extend(of_batch(counters, 0, 0));
     metrics
 }
 
@@ -53,7 +53,7 @@ fn count(name: &'static str, value: u64) -> Metric {
     Metric { name, unit: Unit::Count, value }
 }
 
-/// The line; `None` if there is nothing to tell.
+/// The line; `None` without metrics.
 #[must_use]
 pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> Option<String> {
     if metrics.is_empty() {
@@ -72,7 +72,7 @@ pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> Option<String> {
     Some(Value::Object(members).to_string())
 }
 
-/// Prints the line, if there is something to tell.
+/// Prints the line, if there are metrics.
 pub fn publish(stack: &str, at: Timestamp, metrics: &[Metric]) {
     if let Some(line) = line(stack, at, metrics) {
         println!("{line}");
@@ -92,8 +92,8 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_tells_only_what_happened() {
-        let tally = Counters { attempts_succeeded: 7, attempts_failed: 2, ..Counters::default() };
+    fn a_batch_reports_only_what_happened() {
+        let counters = Counters { attempts_succeeded: 7, attempts_failed: 2, ..Counters::default() };
         let expected = json!({
             "_aws": {
                 "Timestamp": 1_767_225_600_123_i64,
@@ -112,35 +112,35 @@ mod tests {
             "AttemptsFailed": 2,
             "DeadLetters": 1,
         });
-        assert_eq!(read(&of_batch(tally, 0, 1)), expected);
+        assert_eq!(read(&of_batch(counters, 0, 1)), expected);
     }
 
     #[test]
-    fn nothing_happened_is_no_line() {
+    fn no_metrics_are_no_line() {
         assert_eq!(line("holdfast", Timestamp::ZERO, &of_batch(Counters::default(), 0, 0)), None);
     }
 
     #[test]
-    fn a_sweep_that_found_nothing_says_so() {
+    fn a_sweep_that_found_nothing_reports_zero() {
         let metrics = of_sweep(SweepReport::default(), Counters::default());
-        let told = read(&metrics);
-        assert_eq!((&told["OldestOverdueSeconds"], &told["LookedAt"]), (&json!(0), &json!(0)));
+        let printed = read(&metrics);
+        assert_eq!((&printed["OldestOverdueSeconds"], &printed["LookedAt"]), (&json!(0), &json!(0)));
         assert_eq!(metrics.len(), 2);
     }
 
     #[test]
-    fn a_sweep_tells_how_late_it_was_and_which_tickets_it_could_not_send() {
+    fn a_sweep_reports_how_late_it_was_and_how_many_tickets_it_could_not_send() {
         let report = SweepReport {
             looked_at: 12,
             oldest_overdue: Duration::from_millis(61_900),
             more: false,
             failed: 2,
         };
-        let told = read(&of_sweep(report, Counters { tickets_not_sent: 3, ..Counters::default() }));
-        assert_eq!(told["OldestOverdueSeconds"], 61);
-        assert_eq!(told["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
+        let printed = read(&of_sweep(report, Counters { tickets_not_sent: 3, ..Counters::default() }));
+        assert_eq!(printed["OldestOverdueSeconds"], 61);
+        assert_eq!(printed["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
         assert_eq!(
-            (&told["LookedAt"], &told["LooksFailed"], &told["TicketsNotSent"]),
+            (&printed["LookedAt"], &printed["LooksFailed"], &printed["TicketsNotSent"]),
             (&json!(12), &json!(2), &json!(3))
         );
     }

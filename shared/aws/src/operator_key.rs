@@ -1,4 +1,4 @@
-//! The operator's key, read once, at cold start.
+//! The operator key, read once, at cold start.
 
 use aws_config::SdkConfig;
 
@@ -6,35 +6,44 @@ use crate::config::Faults;
 
 const PREFIX: &str = "hf_";
 /// Shorter ones can be guessed.
-const SHORTEST: usize = 32;
+const MIN_CHARS: usize = 32;
 
-/// What it is called where keys are listed, and what is said about it there.
-pub const NAME: &str = "operator-secret";
-pub const DESCRIPTION: &str = "The generated secret in Secrets Manager";
-/// For whoever tries to delete it.
-pub const CHANGE: &str = "It is the secret in Secrets Manager that OperatorSecretArn of the stack names: \
-                          store another value there, and the functions take it when they start anew.";
+/// The operator key, and how the API describes it.
+pub struct OperatorKey {
+    pub key: String,
+    pub name: &'static str,
+    pub description: &'static str,
+    /// How to change it: for a client that tries to delete it.
+    pub change: &'static str,
+}
 
-/// Asks Secrets Manager for it.
-pub async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<String, Faults> {
+/// Reads the operator key from Secrets Manager.
+pub(crate) async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<OperatorKey, Faults> {
     let client = aws_sdk_secretsmanager::Client::new(sdk);
-    let answer = client
+    let response = client
         .get_secret_value()
         .secret_id(secret)
         .send()
         .await
         .map_err(|error| Faults::of("HOLDFAST_OPERATOR_SECRET: the secret cannot be read", &error))?;
-    key_of(answer.secret_string().unwrap_or_default()).map_err(|fault| Faults(vec![fault.to_owned()]))
+    let key = key_of(response.secret_string().unwrap_or_default());
+    Ok(OperatorKey {
+        key: key.map_err(|fault| Faults(vec![fault.to_owned()]))?,
+        name: "operator-secret",
+        description: "The generated secret in Secrets Manager",
+        change: "It is the secret in Secrets Manager that OperatorSecretArn of the stack names: \
+                 store another value there, and the functions use it from their next cold start.",
+    })
 }
 
-/// `hf_` and what Secrets Manager generated, which has no way to put something in front; or the whole key, where a person stored it
-/// so. What is wrong is said without the secret.
+/// `hf_` and the generated secret, because Secrets Manager cannot generate a prefix; or the whole key, if an operator stored one. The
+/// error does not quote the secret.
 fn key_of(secret: &str) -> Result<String, &'static str> {
     let text = secret.trim();
     let rest = text.strip_prefix(PREFIX).unwrap_or(text);
-    if rest.len() < SHORTEST || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+    if rest.len() < MIN_CHARS || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return Err(
-            "HOLDFAST_OPERATOR_SECRET: the secret must be 32 letters and digits or more, and nothing else",
+            "HOLDFAST_OPERATOR_SECRET: the secret must be at least 32 letters and digits, and nothing else",
         );
     }
     Ok(format!("{PREFIX}{rest}"))
@@ -55,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_without_showing_it() {
+    fn any_other_secret_is_rejected_without_quoting_it() {
         let object = format!("{{\"key\":\"{REST}\"}}");
         for secret in ["", "hf_", "hf_short", &REST[1..], "a key of more than thirty-two characters", &object]
         {

@@ -4,15 +4,14 @@ use crate::deadline::Deadline;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SweepFailed {
-    #[error("a sweep failed; the next one goes on")]
+    #[error("the sweep failed; the next one continues")]
     Unavailable(#[source] Unavailable),
-    /// Without a single complete sweep nobody knows how late things are.
-    #[error("a sweep did not end in time; the next one goes on")]
+    /// Not one sweep was completed, so how late it is remains unknown.
+    #[error("the sweep did not end in time; the next one continues")]
     Late,
 }
 
-/// Sweeps again and again while there is more to look at and time is left. What was looked at in all, and how late the most
-/// overdue of it was.
+/// Sweeps repeatedly while there is more to look at and time is left. Returns the total.
 pub async fn sweep(engine: &Engine, deadline: Deadline) -> Result<SweepReport, SweepFailed> {
     let mut total: Option<SweepReport> = None;
     loop {

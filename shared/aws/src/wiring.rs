@@ -1,4 +1,4 @@
-//! Puts the ports on AWS together, as the configuration says.
+//! Builds the ports on AWS from the configuration.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use aws_config::SdkConfig;
 use holdfast_core::engine::{Engine, Ports, Settings};
 use holdfast_core::ports::{Clock, Entropy, Sender};
 use holdfast_core::rules::guard::EgressPolicy;
+use holdfast_host::{MachineClock, OsEntropy};
 
-use crate::clock::MachineClock;
 use crate::config::{Config, Faults};
 use crate::connect::{self, Timeouts};
-use crate::entropy::OsEntropy;
 use crate::queue::{QueueUrls, SqsQueue};
 use crate::store::DynamoStore;
 
-/// What one function has of AWS. Made once, at cold start; nothing is asked of AWS yet.
+/// A function's connections to AWS. Created once, at cold start, without a request.
 pub struct Cloud {
     config: Config,
-    time: Duration,
+    /// How long one invocation has.
+    function_timeout: Duration,
     sdk: SdkConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
@@ -27,9 +27,8 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// `time`: how long one invocation has.
-    pub async fn connect(config: Config, time: Duration) -> Cloud {
-        let sdk = connect::from_environment(timeouts(time)).await;
+    pub async fn connect(config: Config, function_timeout: Duration) -> Cloud {
+        let sdk = connect::from_environment(timeouts(function_timeout)).await;
         let urls = QueueUrls {
             first: config.first_queue_url.clone(),
             retry: config.retry_queue_url.clone(),
@@ -41,7 +40,7 @@ impl Cloud {
             entropy: Arc::new(OsEntropy),
             queue: Arc::new(queue),
             sdk,
-            time,
+            function_timeout,
             config,
         }
     }
@@ -66,19 +65,19 @@ impl Cloud {
         Arc::clone(&self.queue)
     }
 
-    /// Whoever calls this brings what makes the way out to the internet, from how long an attempt may take and where it may go.
+    /// `sender` builds the sender of attempts from their timeout, the egress policy and the clock.
     pub fn engine<E: Error>(
         &self,
-        egress_policy: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
+        sender: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
     ) -> Result<Engine, Faults> {
         let sender =
-            egress_policy(self.config.settings.http_timeout, self.config.egress_policy.clone(), self.clock())
+            sender(self.config.settings.http_timeout, self.config.egress_policy.clone(), self.clock())
                 .map_err(|error| Faults::of("attempts cannot be made", &error))?;
-        // Whoever leases something holds it no longer than an invocation can last here.
-        let settings = Settings { function_timeout: self.time, ..self.config.settings.clone() };
+        // A lease lasts no longer than an invocation of this function.
+        let settings = Settings { function_timeout: self.function_timeout, ..self.config.settings.clone() };
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
         let store = DynamoStore::new(dynamo, &self.config.table, Arc::clone(&self.entropy))
-            .with_patience(settings.time_to_record());
+            .with_count_timeout(settings.time_to_record());
         let ports = Ports {
             store: Arc::new(store),
             queue: self.queue(),
@@ -90,9 +89,9 @@ impl Cloud {
     }
 }
 
-/// AWS usually answers within milliseconds. One request that hangs must not take all the time that a function has.
-fn timeouts(time: Duration) -> Timeouts {
-    let operation = Duration::from_secs(6).min(time / 2);
+/// AWS usually responds within milliseconds. One request that hangs must not take all of a function's time.
+fn timeouts(function_timeout: Duration) -> Timeouts {
+    let operation = Duration::from_secs(6).min(function_timeout / 2);
     Timeouts { attempt: operation / 2, operation }
 }
 

@@ -5,21 +5,20 @@ use reqwest::redirect::Policy;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::answer::MAX_READ;
 use crate::config::EgressConfig;
 use crate::resolver::GuardedResolver;
+use crate::response::MAX_RESPONSE_BYTES;
 
-/// A dead HTTP/2 connection is noticed after the interval and the timeout; without the pings, every attempt to its receiver
-/// would run into the deadline until the kernel gives the connection up.
+/// Pings detect a dead HTTP/2 connection. Without them, every attempt on it would time out until the kernel closes it.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why no sender could be made of a configuration.
+/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
-    #[error("the timeout of an attempt must not be zero")]
+    #[error("the HTTP timeout must be more than zero")]
     ZeroTimeout,
-    #[error("extra root certificate number {number} cannot be used")]
+    #[error("extra root certificate number {number} is invalid")]
     ExtraRoot { number: usize, source: rustls::Error },
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
@@ -32,7 +31,7 @@ pub(crate) fn build(config: &EgressConfig, resolver: GuardedResolver) -> Result<
         return Err(BuildError::ZeroTimeout);
     }
     let client = reqwest::Client::builder().tls_backend_preconfigured(tls(config)?);
-    // Before a proxy is set: this one clears them all, those of the environment too.
+    // Removes the proxies of the environment, so it comes before the configured one is set.
     let client = client.no_proxy();
     let client = match &config.proxy {
         Some(proxy) => {
@@ -46,21 +45,20 @@ pub(crate) fn build(config: &EgressConfig, resolver: GuardedResolver) -> Result<
         .redirect(Policy::none())
         .referer(false)
         .tcp_nodelay(true)
-        // The sender has a deadline of its own. This one is here because it is shared out over the addresses of a name, so
-        // that one dead address does not take the time of those after it.
+        // The client divides this timeout between the addresses of a name, so that one dead address does not use up the
+        // sender's own deadline.
         .connect_timeout(config.timeout)
         .pool_idle_timeout(config.pool_idle_timeout)
         .pool_max_idle_per_host(config.pool_max_idle_per_host)
-        // A receiver need not send what nobody will read.
-        .http2_initial_stream_window_size(u32::try_from(MAX_READ).ok())
+        // A receiver need not send what is not read.
+        .http2_initial_stream_window_size(u32::try_from(MAX_RESPONSE_BYTES).ok())
         .http2_keep_alive_interval(PING_INTERVAL)
         .http2_keep_alive_timeout(PING_TIMEOUT)
         .build()?;
     Ok(client)
 }
 
-/// Trusts the public authorities as they were at build time, so that every machine trusts the same ones and a bare container
-/// needs nothing installed.
+/// Trusts the public certificate authorities as of build time: the same ones on every machine, and none has to be installed.
 fn tls(config: &EgressConfig) -> Result<ClientConfig, BuildError> {
     let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     for (at, der) in config.extra_roots.iter().enumerate() {

@@ -3,13 +3,13 @@ use std::net::IpAddr;
 
 use async_trait::async_trait;
 
-/// Finds the addresses of a name. Tests bring their own, whose answers change.
+/// Resolves names. Tests use their own, whose answers change.
 #[async_trait]
 pub trait Lookup: Send + Sync {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// As the operating system does it.
+/// The operating system's resolver.
 pub struct SystemLookup;
 
 #[async_trait]

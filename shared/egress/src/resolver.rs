@@ -7,7 +7,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use crate::lookup::Lookup;
 
-/// Why a name is not connected to. Stands in the chain of the client's error, so that it is not taken for a failed connection.
+/// Why a name is not connected to. It is in the chain of the client's error, which would otherwise look like a failed connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unresolved {
     #[error("the name {name} has no address")]
@@ -16,14 +16,13 @@ pub(crate) enum Unresolved {
     Refused(Refusal),
 }
 
-/// Looks names up and checks what was found. The client connects to what it is given here, and to nothing else: there is no
-/// second lookup whose answer could differ. A URL whose host is an address already is never looked up, so that one is
-/// checked by whoever makes the attempt.
+/// Resolves names and checks their addresses. The client connects only to what this returns: there is no second lookup whose
+/// answer could differ. A URL whose host is an address is never resolved, so the sender checks it.
 #[derive(Clone)]
 pub(crate) struct GuardedResolver {
     guard: Arc<Guard>,
     lookup: Arc<dyn Lookup>,
-    /// Where the operator's own proxy is. It may be anywhere.
+    /// The host of the operator's own proxy, which may have any address.
     unguarded: Option<String>,
 }
 
@@ -32,22 +31,21 @@ impl GuardedResolver {
         GuardedResolver { guard, lookup, unguarded: None }
     }
 
-    /// For a client whose every connection goes to this proxy.
+    /// For a client that connects only to this proxy.
     pub(crate) fn for_proxy(self, host: &str) -> GuardedResolver {
         GuardedResolver { unguarded: Some(host.to_owned()), ..self }
     }
 
-    /// The addresses of a name, if there are some and every one of them may be attempted. One that may not refuses all:
-    /// which of them is connected to is chance.
+    /// The addresses of a name. One refused address refuses the name, because the client may connect to any of them.
     pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
-        let found = self.look_up(name).await?;
+        let found = self.resolve_unchecked(name).await?;
         for address in &found {
             self.guard.check_address(*address).map_err(Unresolved::Refused)?;
         }
         Ok(found)
     }
 
-    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
+    async fn resolve_unchecked(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
         let no_address = |source| Unresolved::NoAddress { name: name.to_owned(), source };
         let found = self.lookup.addresses(name).await.map_err(|e| no_address(Some(e)))?;
         if found.is_empty() { Err(no_address(None)) } else { Ok(found) }
@@ -59,11 +57,11 @@ impl Resolve for GuardedResolver {
         let resolver = self.clone();
         Box::pin(async move {
             let found = if resolver.unguarded.as_deref() == Some(name.as_str()) {
-                resolver.look_up(name.as_str()).await?
+                resolver.resolve_unchecked(name.as_str()).await?
             } else {
                 resolver.addresses(name.as_str()).await?
             };
-            // The client replaces port 0 by that of the URL.
+            // The client replaces port 0 with the URL's port.
             Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
         })
     }

@@ -1,34 +1,34 @@
 use reqwest::Response;
 
-/// The most bytes of an answer's body that are read. Then the connection is dropped.
-pub const MAX_READ: usize = 64 * 1024;
-/// The most bytes of text that are kept of an answer.
-pub const MAX_KEPT: usize = 4 * 1024;
+/// How much of a response's body is read before the connection is dropped.
+pub const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+/// How much of a response is kept, as text.
+pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 
-/// A character that begins within the limit may end this many bytes after it.
+/// A UTF-8 character that starts within the limit may end this many bytes after it.
 const MAX_CHAR_REST: usize = 3;
 
-/// Reads the body to its end or to [`MAX_READ`], and keeps the beginning of it.
+/// Reads the body to its end or to [`MAX_RESPONSE_BYTES`] and returns its beginning.
 pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
     let mut kept = Vec::new();
     let mut read = 0;
     while let Some(chunk) = response.chunk().await? {
-        let room = MAX_KEPT + MAX_CHAR_REST - kept.len();
+        let room = MAX_EXCERPT_BYTES + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
-        if read >= MAX_READ {
+        if read >= MAX_RESPONSE_BYTES {
             break;
         }
     }
     Ok(as_text(&kept))
 }
 
-/// At most [`MAX_KEPT`] bytes of text. Control characters are replaced, because an operator's terminal may obey them.
+/// At most [`MAX_EXCERPT_BYTES`] bytes of text. Control characters are replaced, because a terminal may interpret them.
 fn as_text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for c in String::from_utf8_lossy(bytes).chars() {
         let c = if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
-        if text.len() + c.len_utf8() > MAX_KEPT {
+        if text.len() + c.len_utf8() > MAX_EXCERPT_BYTES {
             break;
         }
         text.push(c);
@@ -49,12 +49,15 @@ mod tests {
     #[test]
     fn text_is_cut_between_characters() {
         let euros = "€".repeat(2_000);
-        assert_eq!(as_text(&euros.as_bytes()[..MAX_KEPT + MAX_CHAR_REST]), "€".repeat(MAX_KEPT / 3));
-        assert_eq!(as_text(&vec![b'x'; MAX_KEPT + 3]).len(), MAX_KEPT);
+        assert_eq!(
+            as_text(&euros.as_bytes()[..MAX_EXCERPT_BYTES + MAX_CHAR_REST]),
+            "€".repeat(MAX_EXCERPT_BYTES / 3)
+        );
+        assert_eq!(as_text(&vec![b'x'; MAX_EXCERPT_BYTES + 3]).len(), MAX_EXCERPT_BYTES);
     }
 
     #[test]
-    fn what_is_not_utf_8_does_not_outgrow_the_limit() {
-        assert_eq!(as_text(&[0xff; MAX_KEPT]), "\u{fffd}".repeat(MAX_KEPT / 3));
+    fn text_that_is_not_utf_8_stays_within_the_limit() {
+        assert_eq!(as_text(&[0xff; MAX_EXCERPT_BYTES]), "\u{fffd}".repeat(MAX_EXCERPT_BYTES / 3));
     }
 }

@@ -3,9 +3,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use holdfast_core::time::Timestamp;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 
-/// How long the receiver asks to be left alone: a number of seconds, or a date, which is a wait from `now`. Anything else is
-/// as good as no header.
-pub(crate) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
+/// The wait that a `retry-after` header asks for, in seconds or as a date. An invalid header is ignored.
+pub(crate) fn parse(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().ok().map(Duration::from_secs);
@@ -20,7 +19,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_both_forms_and_nothing_else() {
+    fn parses_seconds_and_dates_and_nothing_else() {
         // 2015-10-21T07:28:00Z
         let now = Timestamp::from_millis(1_445_412_480_000);
         for (text, wait) in [
@@ -36,8 +35,8 @@ mod tests {
             ("", None),
         ] {
             let headers = HeaderMap::from_iter([(RETRY_AFTER, text.parse().unwrap())]);
-            assert_eq!(read(&headers, now), wait, "{text:?}");
+            assert_eq!(parse(&headers, now), wait, "{text:?}");
         }
-        assert_eq!(read(&HeaderMap::new(), now), None);
+        assert_eq!(parse(&HeaderMap::new(), now), None);
     }
 }

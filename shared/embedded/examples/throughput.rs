@@ -1,4 +1,4 @@
-//! How many messages a second this machine takes through send, receive, log and delete:
+//! Measures how many messages a second this machine sends, receives, logs and deletes:
 //! `cargo run --release -p holdfast-embedded --example throughput [tasks] [folder]`.
 
 use std::path::PathBuf;
@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Store};
-use holdfast_core::records::{Attempt, LoggedDelivery, Record, VERSION};
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Settlement, Store};
+use holdfast_core::records::{Attempt, FirstAttempt, LoggedDelivery, Message, Record};
 use holdfast_core::rules::delivery::AttemptOutcome;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
@@ -50,7 +49,7 @@ async fn work(embedded: Arc<Embedded>, task: u64, started: Instant) -> Result<u6
             if let Message::FirstAttempt(first) = received.message? {
                 embedded.store.put_each(vec![Record::Logged(logged(first))]).await?;
             }
-            embedded.queue.delete(QueueName::First, vec![received.receipt]).await?;
+            embedded.queue.settle(QueueName::First, vec![(received.receipt, Settlement::Delete)]).await;
             done += 1;
         }
     }

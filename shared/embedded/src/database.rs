@@ -11,22 +11,22 @@ use crate::schema;
 const FILE: &str = "holdfast.db";
 const LOCK: &str = "holdfast.lock";
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// Counts how often the database was opened.
+/// How often the database was opened.
 const OPENS: &str = "opens";
-/// Up to this size every page is checked at opening; beyond, only the schema and the length of the file.
-const CHECKED_BYTES: u64 = 64 << 20;
+/// Up to this size, opening checks every page; beyond it, only the schema and the length of the file.
+const MAX_CHECKED_BYTES: u64 = 64 << 20;
 
-/// An open database that nothing uses yet. Nobody else can open it as long as this, or what is made of it, lives.
+/// An open database that nothing uses yet. No other process can open it while this, or what is made of it, exists.
 pub struct Database {
     pub(crate) connection: Connection,
-    /// Locked. The lock dies with the process, however that dies.
+    /// The operating system releases the lock when the process ends, however it ends.
     pub(crate) lock: File,
     file: PathBuf,
     opens: u32,
 }
 
 impl Database {
-    /// Opens the database in `dir`, which is created if there is none, and brings its schema up to date.
+    /// Opens the database in `dir`, which is created if needed, and brings its schema up to date.
     pub fn open(dir: &Path) -> Result<Database, OpenError> {
         let lock = lock(dir)?;
         let file = dir.join(FILE);
@@ -38,7 +38,7 @@ impl Database {
         Ok(database)
     }
 
-    /// A small value that is remembered under a name.
+    /// A small value, by name.
     pub fn meta(&self, name: &str) -> Result<Option<String>, OpenError> {
         read_meta(&self.connection, name).map_err(|e| failed(&self.file, &e))
     }
@@ -70,7 +70,7 @@ impl Database {
         if let Err(refused) = self.check()? {
             return Ok(Err(refused));
         }
-        self.migrate()?;
+        schema::migrate(&mut self.connection, schema::MIGRATIONS)?;
         let before: u32 = read_meta(&self.connection, OPENS)?.and_then(|n| n.parse().ok()).unwrap_or(0);
         self.opens = before.saturating_add(1);
         write_meta(&self.connection, OPENS, &self.opens.to_string())?;
@@ -81,7 +81,7 @@ impl Database {
         let corrupt = |why: String| Ok(Err(OpenError::Corrupt { file: self.file.clone(), why }));
         let tables: u32 =
             self.connection.query_row("SELECT count(*) FROM sqlite_schema", [], |r| r.get(0))?;
-        let found = self.version()?;
+        let found = schema::version(&self.connection)?;
         if found > schema::VERSION {
             let (file, known) = (self.file.clone(), schema::VERSION);
             return Ok(Err(OpenError::Newer { file, found, known }));
@@ -91,34 +91,19 @@ impl Database {
         }
         let pages: u32 = self.connection.pragma_query_value(None, "page_count", |r| r.get(0))?;
         let page_size: u32 = self.connection.pragma_query_value(None, "page_size", |r| r.get(0))?;
-        // The write-ahead log was emptied into the file just now, so the file is whole, or it was cut off.
+        // The write-ahead log was just moved into the file, so a shorter file was cut off.
         let length = fs::metadata(&self.file).map_or(0, |m| m.len());
         let whole = u64::from(pages) * u64::from(page_size);
         if length < whole {
-            return corrupt(format!("{length} bytes are left of {whole}"));
+            return corrupt(format!("it has {length} of {whole} bytes"));
         }
-        if length <= CHECKED_BYTES {
+        if length <= MAX_CHECKED_BYTES {
             let verdict: String = self.connection.query_row("PRAGMA quick_check(1)", [], |r| r.get(0))?;
             if verdict != "ok" {
                 return corrupt(verdict);
             }
         }
         Ok(Ok(()))
-    }
-
-    fn version(&self) -> rusqlite::Result<u32> {
-        self.connection.pragma_query_value(None, "user_version", |r| r.get(0))
-    }
-
-    fn migrate(&mut self) -> rusqlite::Result<()> {
-        let found = self.version()?;
-        for (version, migration) in (1..).zip(schema::MIGRATIONS).skip(found as usize) {
-            let transaction = self.connection.transaction()?;
-            transaction.execute_batch(migration)?;
-            transaction.pragma_update(None, "user_version", version)?;
-            transaction.commit()?;
-        }
-        Ok(())
     }
 }
 
@@ -138,8 +123,7 @@ fn lock(dir: &Path) -> Result<File, OpenError> {
     }
 }
 
-/// It holds signing secrets, tokens and payloads, so nobody else on this machine may read it. What SQLite puts beside it gets the
-/// same mode.
+/// Only the owner may read the file: it contains signing secrets, tokens and payloads. SQLite's other files get the same mode.
 fn create_for_owner(file: &Path) -> Result<(), OpenError> {
     match File::options().write(true).create_new(true).mode(0o600).open(file) {
         Err(e) if e.kind() != ErrorKind::AlreadyExists => {
@@ -150,7 +134,7 @@ fn create_for_owner(file: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// SQLite would take a short file for an empty database and overwrite it.
+/// SQLite would treat a short file as an empty database and overwrite it.
 fn check_header(file: &Path) -> Result<(), OpenError> {
     let mut header = Vec::new();
     match File::open(file).and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut header)) {
@@ -158,9 +142,10 @@ fn check_header(file: &Path) -> Result<(), OpenError> {
         Err(e) => Err(OpenError::Failed { file: file.to_owned(), why: e.to_string() }),
         Ok(0) => Ok(()),
         Ok(_) if header == MAGIC => Ok(()),
-        Ok(_) => {
-            Err(OpenError::Corrupt { file: file.to_owned(), why: "it does not start as one".to_owned() })
-        }
+        Ok(_) => Err(OpenError::Corrupt {
+            file: file.to_owned(),
+            why: "it does not start like a database".to_owned(),
+        }),
     }
 }
 

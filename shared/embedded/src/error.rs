@@ -1,6 +1,9 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
-/// Why a database cannot be used. Each says in one sentence what to do about it.
+use holdfast_core::ports::{QueueError, StoreError};
+
+/// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("the folder {} cannot be created or written to: {why}", .dir.display())]
@@ -9,8 +12,49 @@ pub enum OpenError {
     InUse { dir: PathBuf },
     #[error("{} is damaged or not a Holdfast database: {why}", .file.display())]
     Corrupt { file: PathBuf, why: String },
-    #[error("{} was written by a newer Holdfast: its schema is version {found}, this Holdfast knows {known}", .file.display())]
+    #[error("{} was written by a newer Holdfast: its schema has version {found}, and this Holdfast reads up to version {known}", .file.display())]
     Newer { file: PathBuf, found: u32, known: u32 },
     #[error("{} cannot be opened: {why}", .file.display())]
     Failed { file: PathBuf, why: String },
+}
+
+/// Why a call to the open database failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Sqlite(rusqlite::Error),
+    /// The writing thread has ended.
+    Closed,
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl From<Failure> for StoreError {
+    fn from(failure: Failure) -> StoreError {
+        match failure {
+            Failure::Sqlite(error) => StoreError::Failed(Arc::new(error)),
+            Failure::Closed => StoreError::Closed,
+            Failure::Store(error) => error,
+        }
+    }
+}
+
+impl From<Failure> for QueueError {
+    fn from(failure: Failure) -> QueueError {
+        match failure {
+            Failure::Sqlite(error) => QueueError::Failed(Arc::new(error)),
+            Failure::Closed => QueueError::Closed,
+            Failure::Store(error) => QueueError::Failed(Arc::new(error)),
+        }
+    }
 }

@@ -1,11 +1,11 @@
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_core::ids::{EventKey, JobId};
-use holdfast_core::ports::{BodyKey, Delay, Inbox, Outgoing, Queue, QueueName, SendError, Store};
+use holdfast_core::ports::{BodyKey, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, SendError, Store};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
@@ -25,16 +25,16 @@ fn outgoing() -> Outgoing {
     }
 }
 
-/// Lets the file grow to so many pages, as a full disk would.
+/// Limits the size of the file, as a full disk would.
 async fn limit_pages(embedded: &Embedded, pages: u32) {
     let limit = move |connection: &rusqlite::Connection| {
         connection.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, u32>(0))
     };
-    embedded.writer.ask(limit).await.unwrap();
+    embedded.writer.run(limit).await.unwrap();
 }
 
 #[test]
-fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
+fn a_full_disk_fails_only_the_writes_that_do_not_fit() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
@@ -46,20 +46,21 @@ fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
         let puts = (0..).zip(sizes).map(async |(n, size)| {
             store.put_bodies(vec![(body_key(n), Bytes::from(vec![0; size]))], Timestamp::ZERO).await.is_ok()
         });
-        let answers = join_all(puts).await;
-        for (n, answer) in (0..).zip(answers) {
-            assert_eq!(answer, n != 7);
-            assert_eq!(embedded.store.get_bodies(&[body_key(n)]).await.unwrap()[0].is_some(), answer);
+        let stored = join_all(puts).await;
+        for (n, stored) in (0..).zip(stored) {
+            assert_eq!(stored, n != 7);
+            assert_eq!(embedded.store.get_bodies(&[body_key(n)]).await.unwrap()[0].is_some(), stored);
         }
 
         limit_pages(&embedded, 1).await;
         while let Ok(()) = embedded.queue.send(QUEUE, vec![outgoing()]).await {}
-        let Err(SendError::Partly { unsent, .. }) = embedded.queue.send(QUEUE, vec![outgoing()]).await else {
-            panic!("it was taken");
+        let Err(SendError { unsent, source }) = embedded.queue.send(QUEUE, vec![outgoing()]).await else {
+            panic!("it was sent");
         };
         assert_eq!(unsent, [outgoing()]);
+        assert!(matches!(source, QueueError::Failed(_)), "{source}");
 
-        // With room again, work goes on.
+        // With room again, messages are sent.
         limit_pages(&embedded, 1_000_000).await;
         embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
         assert!(!embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty());

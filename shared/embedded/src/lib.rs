@@ -1,7 +1,7 @@
 //! The store and the queues on one machine, in one SQLite file.
 //!
-//! One thread writes: whatever is asked for at the same time is committed together, with one flush of the disk. Reads go to
-//! their own connections. Messages are in the file and, as far as they fit, in memory, from where they are received.
+//! One thread writes, and commits concurrent writes together with one flush of the disk. Reads have their own connections.
+//! Messages are in the file and, as far as they fit, in memory, from where they are received.
 
 mod database;
 mod error;
@@ -38,7 +38,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the database in `dir`, which is created if there is none.
+    /// Opens the database in `dir`, which is created if needed.
     pub fn open(
         dir: &std::path::Path,
         clock: Arc<dyn Clock>,
@@ -47,7 +47,7 @@ impl Embedded {
         Embedded::new(Database::open(dir)?, clock, options)
     }
 
-    /// For a caller whose clock depends on what the database remembers: it opens the database first.
+    /// For a caller whose clock needs a value from the database, and who therefore opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let readers = Arc::new(Readers::open(&database, options.readers)?);
         let mirrors = queue::Mirrors::new(&options, database.opens());
@@ -70,14 +70,13 @@ impl Embedded {
         })
     }
 
-    /// Removes at most `limit` records and as many bodies whose time is over. Answers how many it removed: if fewer than
-    /// `limit`, there are no more.
+    /// Removes at most `limit` records and as many bodies that are past their removal time. Returns how many: if fewer than
+    /// `limit`, none are left.
     pub async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.store.purge(now, limit).await
     }
 
-    /// Writes what was asked for so far, empties the write-ahead log into the file and stops. What is asked for later is
-    /// refused. Blocks until it is done.
+    /// Finishes all writes, moves the write-ahead log into the file and stops. Later writes fail. Blocks until it is done.
     pub fn close(&self) {
         self.writer.stop();
     }

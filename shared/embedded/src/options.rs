@@ -5,13 +5,13 @@ use std::time::Duration;
 pub struct Options {
     /// How long a received message stays invisible, in real time.
     pub visibility: Duration,
-    /// How many messages of one group are out at a time: what bounds the attempts at one URL.
+    /// How many messages of one group can be in flight: this limits concurrent attempts to one URL.
     pub per_group_limit: usize,
-    /// How many messages of each queue are held in memory, without their bodies; more wait in the file.
+    /// How many messages of each queue are kept in memory, not counting bodies; the others wait in the file.
     pub memory_messages: usize,
-    /// How many bytes of bodies of each queue are held in memory; others are read from the file when they are received.
+    /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,
-    /// How many connections read at the same time.
+    /// How many reads can run at the same time.
     pub readers: usize,
 }
 

@@ -6,10 +6,9 @@ use rusqlite::{Connection, OpenFlags};
 use crate::database::{Database, failed};
 use crate::error::OpenError;
 
-/// Connections that only read. Each read sees all that was committed before it began.
+/// Read-only connections. Each read sees everything that was committed before it started.
 ///
-/// Reads are short and mostly from memory, so they are made where they are asked for: handing them to another thread would
-/// cost more than the reads themselves.
+/// Reads are short and mostly from memory, so they run on the caller's thread: handing them to another one would cost more.
 pub(crate) struct Readers {
     connections: Vec<Mutex<Connection>>,
     turn: AtomicUsize,

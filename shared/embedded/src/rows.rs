@@ -1,46 +1,48 @@
 //! Records as rows.
 
 use holdfast_core::ports::{Expect, StoreError, Versioned};
-use holdfast_core::records::{Key, Listed, Record, Topic};
+use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
 use rusqlite::{Connection, OptionalExtension, params};
 
-/// A record ready to be written. Made where the write is asked for, so that the one writing thread has less to do.
+/// A record ready to be written. Encoded by the caller, so that the one writing thread has less to do.
 pub(crate) struct Row {
     pub(crate) key: Key,
     data: Vec<u8>,
     look: Option<(u8, i64)>,
     listed: Option<Listed>,
-    topic: Option<Topic>,
+    by_state: Option<StateEntry>,
     remove_at: Option<i64>,
 }
 
 impl Row {
-    pub(crate) fn of(record: &Record) -> Result<Row, StoreError> {
+    pub(crate) fn of(record: &Record) -> Row {
         let key = record.key();
         let entries = record.index_entries();
-        Ok(Row {
-            data: serde_json::to_vec(record).map_err(|e| StoreError(e.to_string()))?,
+        Row {
+            data: record.encode(),
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
             listed: entries.listed,
-            topic: entries.topic,
+            by_state: entries.by_state,
             remove_at: entries.remove_at.map(|at| at.as_millis()),
             key,
-        })
+        }
     }
 
-    pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<()> {
-        let (listed, topic) = (self.listed.as_ref(), self.topic.as_ref());
-        connection
+    /// Returns `false` if a record of a newer release has this key: it stays as it is.
+    pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let (listed, by_state) = (self.listed.as_ref(), self.by_state.as_ref());
+        let written = connection
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
-                                      by_subscription, list_sort, topic, topic_sort, remove_at, data)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+                                      by_subscription, list_sort, by_state, state_sort, remove_at, format, data)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
-                     topic = excluded.topic, topic_sort = excluded.topic_sort,
-                     remove_at = excluded.remove_at, data = excluded.data",
+                     by_state = excluded.by_state, state_sort = excluded.state_sort,
+                     remove_at = excluded.remove_at, format = excluded.format, data = excluded.data
+                 WHERE format <= excluded.format",
             )?
             .execute(params![
                 self.key.partition,
@@ -51,12 +53,13 @@ impl Row {
                 listed.map(|l| &l.by_url),
                 listed.map(|l| &l.by_subscription),
                 listed.map(|l| &l.sort),
-                topic.map(|t| &t.partition),
-                topic.map(|t| &t.sort),
+                by_state.map(|entry| &entry.partition),
+                by_state.map(|entry| &entry.sort),
                 self.remove_at,
+                VERSION,
                 self.data,
             ])?;
-        Ok(())
+        Ok(written > 0)
     }
 }
 
@@ -67,44 +70,58 @@ pub(crate) fn delete(connection: &Connection, key: &Key) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Whether what is expected of a key holds.
-pub(crate) fn holds(connection: &Connection, key: &Key, expect: Expect) -> rusqlite::Result<bool> {
-    if expect == Expect::Any {
-        return Ok(true);
+/// What a condition needs to know of a row.
+pub(crate) struct Stored {
+    version: i64,
+    format: u32,
+}
+
+impl Stored {
+    pub(crate) fn find(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Stored>> {
+        connection
+            .prepare_cached("SELECT version, format FROM records WHERE partition = ?1 AND sort = ?2")?
+            .query_row(params![key.partition, key.sort], |row| {
+                Ok(Stored { version: row.get(0)?, format: row.get(1)? })
+            })
+            .optional()
     }
-    let version: Option<i64> = connection
-        .prepare_cached("SELECT version FROM records WHERE partition = ?1 AND sort = ?2")?
-        .query_row(params![key.partition, key.sort], |row| row.get(0))
-        .optional()?;
-    Ok(match expect {
+
+    /// An error if a newer release wrote it.
+    pub(crate) fn check_format(&self, key: &Key) -> Result<(), StoreError> {
+        if self.format > VERSION { Err(newer(key.clone(), self.format)) } else { Ok(()) }
+    }
+}
+
+pub(crate) fn is_expected(stored: Option<&Stored>, expect: Expect) -> bool {
+    match expect {
         Expect::Any => true,
-        Expect::Absent => version.is_none(),
-        Expect::Version(expected) => version.is_some_and(|v| u64::try_from(v) == Ok(expected)),
+        Expect::Absent => stored.is_none(),
+        Expect::Version(expected) => stored.is_some_and(|row| u64::try_from(row.version) == Ok(expected)),
+    }
+}
+
+pub(crate) fn newer(key: Key, version: u32) -> StoreError {
+    StoreError::Unreadable { key, source: Unreadable::Newer(version) }
+}
+
+/// Reads the columns `data, version, partition, sort`, which come first in every query.
+pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Versioned, StoreError>> {
+    let version: i64 = row.get(1)?;
+    let key = Key { partition: row.get(2)?, sort: row.get(3)? };
+    Ok(match Record::decode(|| key.clone(), row.get_ref(0)?.as_blob()?) {
+        Ok(record) => Ok(Versioned { record, version: version.unsigned_abs() }),
+        Err(source) => Err(StoreError::Unreadable { key, source }),
     })
 }
 
-/// What a row holds, not yet read as a record.
-pub(crate) struct Raw {
-    data: Vec<u8>,
-    version: i64,
-}
-
-impl Raw {
-    /// Reads the columns `data, version`, which come first in every query.
-    pub(crate) fn of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Raw> {
-        Ok(Raw { data: row.get(0)?, version: row.get(1)? })
-    }
-
-    pub(crate) fn read(self) -> Result<Versioned, StoreError> {
-        let record = serde_json::from_slice(&self.data)
-            .map_err(|e| StoreError(format!("a record cannot be read: {e}")))?;
-        Ok(Versioned { record, version: self.version.unsigned_abs() })
-    }
-}
-
-pub(crate) fn get(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Raw>> {
+pub(crate) fn get(
+    connection: &Connection,
+    key: &Key,
+) -> rusqlite::Result<Option<Result<Versioned, StoreError>>> {
     connection
-        .prepare_cached("SELECT data, version FROM records WHERE partition = ?1 AND sort = ?2")?
-        .query_row(params![key.partition, key.sort], Raw::of)
+        .prepare_cached(
+            "SELECT data, version, partition, sort FROM records WHERE partition = ?1 AND sort = ?2",
+        )?
+        .query_row(params![key.partition, key.sort], read)
         .optional()
 }

@@ -1,9 +1,13 @@
 //! The tables. A migration, once released, is never changed: a new one is added.
 
+use rusqlite::Connection;
+
 /// Version n of the schema is what the first n migrations make of an empty file.
 pub(crate) const MIGRATIONS: &[&str] = &[
-    // `records` is ordered by arrival and found by an index on its key, because rows are often longer than a quarter of a
-    // page, which an ordered-by-key table would put on pages of their own. An index entry ends with the row's id.
+    // `records` is ordered by insertion and found by an index on its key: rows are often longer than a quarter of a page, and a
+    // table ordered by key would put them on overflow pages. Every index entry ends with the row's id.
+    //
+    // `format` is the version of the record's own format, so that a record of a newer release is not written over.
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
      CREATE TABLE records (
@@ -17,7 +21,10 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          by_url TEXT,
          by_subscription TEXT,
          list_sort TEXT,
+         by_state TEXT,
+         state_sort TEXT,
          remove_at INTEGER,
+         format INTEGER NOT NULL,
          data BLOB NOT NULL
      );
      CREATE UNIQUE INDEX records_by_key ON records (partition, sort);
@@ -25,6 +32,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      CREATE INDEX records_by_tenant ON records (by_tenant, list_sort) WHERE by_tenant IS NOT NULL;
      CREATE INDEX records_by_url ON records (by_url, list_sort) WHERE by_url IS NOT NULL;
      CREATE INDEX records_by_subscription ON records (by_subscription, list_sort) WHERE by_subscription IS NOT NULL;
+     CREATE INDEX records_by_state ON records (by_state, state_sort) WHERE by_state IS NOT NULL;
      CREATE INDEX records_by_removal ON records (remove_at) WHERE remove_at IS NOT NULL;
 
      CREATE TABLE bodies (
@@ -36,8 +44,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      );
      CREATE INDEX bodies_by_removal ON bodies (remove_at);
 
-     -- `received` is how often the message may have been received when the database was opened for the `opened`th time; it
-     -- may have been received once more in each opening since, because only later receipts are written down.
+     -- `received` is the highest possible receive count at the time of the `opened`th opening of the database. The first receipt
+     -- in each opening is not written, so each later opening may add one.
      CREATE TABLE messages (
          id INTEGER PRIMARY KEY,
          queue INTEGER NOT NULL,
@@ -47,26 +55,51 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          payload BLOB NOT NULL
      );
      CREATE INDEX messages_by_time ON messages (queue, deliver_at);",
-    // What is there already is put into its topic as the record would do it.
-    "ALTER TABLE records ADD COLUMN topic TEXT;
-     ALTER TABLE records ADD COLUMN topic_sort TEXT;
-
-     UPDATE records SET
-         topic = 'topic#' || json_extract(CAST(data AS TEXT), '$.key.tenant') || '#' ||
-                 json_extract(CAST(data AS TEXT), '$.state'),
-         topic_sort = list_sort
-     WHERE json_extract(CAST(data AS TEXT), '$.kind') = 'delivery'
-       AND json_extract(CAST(data AS TEXT), '$.state') IN ('waiting', 'parked', 'dead');
-
-     UPDATE records SET
-         topic = 'topic#' || json_extract(CAST(data AS TEXT), '$.tenant') || '#url-' ||
-                 json_extract(CAST(data AS TEXT), '$.state'),
-         topic_sort = json_extract(CAST(data AS TEXT), '$.id')
-     WHERE json_extract(CAST(data AS TEXT), '$.kind') = 'url'
-       AND json_extract(CAST(data AS TEXT), '$.state') IN ('disabled', 'frozen');
-
-     CREATE INDEX records_by_topic ON records (topic, topic_sort) WHERE topic IS NOT NULL;",
 ];
 
-/// The version of the schema that this Holdfast writes.
+/// The version of the schema that this release writes.
 pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
+
+pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+/// Applies the migrations that the file does not have yet.
+pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+    let found = version(connection)?;
+    for (version, migration) in (1..).zip(migrations).skip(found as usize) {
+        let transaction = connection.transaction()?;
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_file_is_brought_up_to_date() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let migrations =
+            ["CREATE TABLE a (x); INSERT INTO a VALUES (1)", "ALTER TABLE a ADD COLUMN y DEFAULT 2"];
+        migrate(&mut connection, &migrations[..1]).unwrap();
+        assert_eq!(version(&connection).unwrap(), 1);
+        for _ in 0..2 {
+            migrate(&mut connection, &migrations).unwrap();
+            assert_eq!(version(&connection).unwrap(), 2);
+        }
+        let row = connection.query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)));
+        assert_eq!(row, Ok((1, 2)));
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, &["CREATE TABLE a (x); CREATE TABLE a (x)"]).unwrap_err();
+        assert_eq!(version(&connection).unwrap(), 0);
+        migrate(&mut connection, &["CREATE TABLE a (x)"]).unwrap();
+    }
+}

@@ -2,34 +2,33 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use holdfast_core::ports::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::database::Database;
-use crate::error::OpenError;
+use crate::error::{Failure, OpenError};
 
 /// How many jobs share a commit at most.
-const MAX_TOGETHER: usize = 1024;
+const MAX_JOBS_PER_COMMIT: usize = 1024;
 
 /// Something to write.
 pub(crate) trait Job: Send {
-    /// Makes the change, inside a transaction with others. May be called again if that transaction failed. A change that
-    /// turns out not to be wanted (a condition that does not hold) is no error, and must have written nothing.
+    /// Makes the change, inside a transaction with others. Called again if that transaction failed. If the change turns out not to
+    /// be wanted, because a condition does not hold, it writes nothing and returns no error.
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
 
-    /// Called once: the change is durable, or it failed for this reason and nothing of it was kept.
-    fn done(self: Box<Self>, committed: Result<(), String>);
+    /// Called once: the change is durable, or it failed and nothing of it was kept.
+    fn done(self: Box<Self>, committed: rusqlite::Result<()>);
 }
 
 enum Command {
     Write(Box<dyn Job>),
-    /// Only lets what follows each commit happen.
+    /// Only runs what follows each commit.
     Nudge,
     Stop,
 }
 
-/// The one thread that writes. It commits together whatever is waiting, so that many callers share one flush of the disk.
+/// The one thread that writes. It commits all waiting jobs together, so that many callers share one flush of the disk.
 pub(crate) struct Writer {
     commands: Sender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -50,7 +49,19 @@ impl Writer {
         Ok(Writer { commands, thread: Mutex::new(Some(thread)) })
     }
 
-    pub(crate) fn submit(&self, job: Box<dyn Job>) {
+    /// Queues a job, made with the sender of its reply, and waits for the reply. The job is done even if the caller stops waiting.
+    pub(crate) async fn submit<T>(
+        &self,
+        job: impl FnOnce(oneshot::Sender<rusqlite::Result<T>>) -> Box<dyn Job>,
+    ) -> Result<T, Failure> {
+        let (reply, result) = oneshot::channel();
+        self.submit_only(job(reply));
+        // A job that is dropped undone drops its sender: the thread has ended.
+        Ok(result.await.map_err(|_| Failure::Closed)??)
+    }
+
+    /// Queues a job without waiting for it.
+    pub(crate) fn submit_only(&self, job: Box<dyn Job>) {
         self.command(Command::Write(job));
     }
 
@@ -58,28 +69,26 @@ impl Writer {
         self.command(Command::Nudge);
     }
 
-    /// Runs `work` in a transaction and answers what it answered, once that is durable. Goes on if the caller does not wait.
-    pub(crate) async fn ask<T: Send + 'static>(
+    /// Runs `work` in a transaction and returns its result once that is durable.
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        self.submit(Box::new(Asked { work, answer: None, reply }));
-        answer.await.unwrap_or_else(|_| Err("the database is closed".to_owned())).map_err(StoreError)
+    ) -> Result<T, Failure> {
+        self.submit(|reply| Box::new(Closure { work, result: None, reply })).await
     }
 
-    /// Finishes what was asked for and ends the thread.
+    /// Finishes the queued jobs and ends the thread.
     pub(crate) fn stop(&self) {
         self.command(Command::Stop);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // If it panicked, everyone who waits has been told by now: their jobs were dropped.
+            // If it panicked, its jobs were dropped, and their callers have got an error.
             let _ = thread.join();
         }
     }
 
     fn command(&self, command: Command) {
-        // After the end nobody takes commands. A job that is dropped here tells its caller so.
+        // Fails only when the thread has ended: the job is dropped, which its caller notices.
         let _ = self.commands.send(command);
     }
 }
@@ -90,23 +99,22 @@ impl Drop for Writer {
     }
 }
 
-struct Asked<T, W> {
+struct Closure<T, W> {
     work: W,
-    answer: Option<T>,
-    reply: oneshot::Sender<Result<T, String>>,
+    result: Option<T>,
+    reply: oneshot::Sender<rusqlite::Result<T>>,
 }
 
-impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Asked<T, W> {
+impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closure<T, W> {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
-        self.answer = Some((self.work)(connection)?);
+        self.result = Some((self.work)(connection)?);
         Ok(())
     }
 
-    fn done(self: Box<Self>, committed: Result<(), String>) {
-        let Asked { answer, reply, .. } = *self;
-        let answer = committed.and_then(|()| answer.ok_or_else(|| "the job was not run".to_owned()));
-        // The caller may have stopped waiting; the change is made all the same.
-        let _ = reply.send(answer);
+    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+        let Closure { result, reply, .. } = *self;
+        // The caller may have stopped waiting.
+        let _ = reply.send(committed.map(|()| result.expect("a committed job was run")));
     }
 }
 
@@ -122,15 +130,15 @@ fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl 
                 Command::Nudge => {}
                 Command::Stop => stop = true,
             }
-            next = if stop || jobs.len() >= MAX_TOGETHER { None } else { waiting.try_recv().ok() };
+            next = if stop || jobs.len() >= MAX_JOBS_PER_COMMIT { None } else { waiting.try_recv().ok() };
         }
         finish(&connection, jobs);
         after_commit(&connection);
     }
-    // Only saves time at the next opening: what the log holds is as safe as what the file holds.
+    // Only saves time at the next opening: the write-ahead log is as durable as the file.
     let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
     drop(connection);
-    // Released last: nobody may open the file while this thread still has it open.
+    // Released last, so that no other process opens the file while this thread has it open.
     drop(lock);
 }
 
@@ -138,17 +146,16 @@ fn finish(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
     if jobs.is_empty() {
         return;
     }
-    let together = transact(connection, &mut jobs);
-    match together {
+    match transact(connection, &mut jobs) {
         Ok(()) => jobs.into_iter().for_each(|job| job.done(Ok(()))),
-        Err(e) if jobs.len() == 1 => jobs.into_iter().for_each(|job| job.done(Err(e.to_string()))),
-        // One of them is to blame. Each is tried alone, so that it does not fail the others.
-        Err(_) => {
+        // One of them failed. Each is tried alone, so that it does not fail the others.
+        Err(_) if jobs.len() > 1 => {
             for mut job in jobs {
                 let alone = transact(connection, std::slice::from_mut(&mut job));
-                job.done(alone.map_err(|e| e.to_string()));
+                job.done(alone);
             }
         }
+        Err(error) => jobs.remove(0).done(Err(error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The sample events, through the handler, over a Holdfast in memory whose receiver and leftovers do as they are told.
+//! The sample events, through the handler, over the ports in memory.
 
 mod batches;
 mod sweeps;

@@ -1,4 +1,4 @@
-//! Functions are killed in the middle of their batches: whatever was accepted arrives all the same.
+//! Functions are killed in the middle of their batches, and every accepted event still arrives.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::waiting::until;
 
 const SLOW: Reply = Reply::Slow(Duration::from_millis(200));
 const EVENTS: usize = 300;
-/// Fewer than may fail before the URL is disabled.
+/// Too few failures to disable the URL.
 const RETRIED: usize = 90;
 const KILLS: usize = 4;
-/// Time for what was killed to come back, again and again.
+/// Long enough for messages to become visible again after every kill.
 const WITHIN: Duration = Duration::from_secs(240);
 
 pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
@@ -49,11 +49,11 @@ async fn kill_along(
 ) -> Result<()> {
     let mut last_kill = so_far;
     for kill in 1..=KILLS {
-        // Something has arrived since the last kill, so that this one too meets attempts that are under way.
+        // Requests have arrived since the last kill, so attempts are in flight again.
         let arrived = (so_far + kill * expected / (2 * KILLS)).max(last_kill + 1);
         scene.arrivals(path, arrived, WITHIN).await.with_context(|| format!("before kill {kill}"))?;
-        // Those that were killed before take a moment to be there again.
-        until("a process is there to be killed", WITHIN, async || {
+        // The emulator takes a moment to start new processes.
+        until("there is a process to kill", WITHIN, async || {
             Ok((cloud.kill_functions(trigger)? > 0).then_some(()))
         })
         .await?;
@@ -62,7 +62,7 @@ async fn kill_along(
     Ok(())
 }
 
-/// Each was received, with success, and is shown as delivered.
+/// Each event was received with success and is shown as delivered.
 async fn all_arrive(scene: &Scene<'_>, subscription: &Subscription, posted: &[String]) -> Result<()> {
     let mut missing = BTreeSet::new();
     let arrived = until("everything arrives", WITHIN, async || {

@@ -1,4 +1,4 @@
-//! What the functions logged.
+//! The functions' logs.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Cloud;
 use crate::scene::Scene;
 
-/// Whether some function logged a line that has all of these words in it. `None`: ask again, the logs could not be read.
+/// Whether a function logged a line with all of these words. `None` if the logs could not be read now.
 pub(super) async fn has_line(scene: &Scene<'_>, cloud: &Cloud, words: &[&str]) -> Result<Option<bool>> {
     let groups = json!({ "logGroupNamePrefix": "/" });
     let Some(groups) = ask(scene, cloud, "DescribeLogGroups", groups).await? else { return Ok(None) };
@@ -33,7 +33,7 @@ pub(super) async fn has_line(scene: &Scene<'_>, cloud: &Cloud, words: &[&str]) -
     Ok(Some(false))
 }
 
-/// `None`: the emulator stumbled over a log that a function was writing to at that moment. Whoever waits for a line asks again.
+/// `None` if the emulator failed because a function was writing to the log at that moment.
 async fn ask(scene: &Scene<'_>, cloud: &Cloud, action: &str, body: Value) -> Result<Option<Value>> {
     let request = scene.host.client().post(&cloud.endpoint);
     let request = request

@@ -1,14 +1,13 @@
-//! Scenarios that make sense on AWS only. They look behind the API: at the queues, at the functions' processes and logs, and at
-//! the dead letters.
+//! Scenarios for AWS only. They use more than the API: the queues, the functions' processes and logs, and the dead letters.
 
+mod bad_settings;
 mod killed;
 mod logs;
 mod poison;
 mod probes;
 mod processes;
 mod queues;
-mod refused;
-mod way_back;
+mod requeue;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -18,15 +17,15 @@ use anyhow::Result;
 pub use self::queues::{QueueUrls, Queues};
 use crate::scene::Scene;
 
-/// What is behind the API.
+/// What the AWS scenarios use besides the API.
 pub struct Cloud {
     pub endpoint: String,
     pub queues: Queues,
-    /// The process of the emulator; those of the functions are its children.
+    /// The process id of the emulator. The functions' processes are its children.
     pub emulator: i32,
-    /// The program of a function that delivers.
+    /// The program of the deliver function.
     pub function: PathBuf,
-    /// The `holdfast` command.
+    /// The `holdfast` program.
     pub command: PathBuf,
 }
 
@@ -43,8 +42,8 @@ macro_rules! scenarios {
     };
 }
 
-/// One after the other, because they share the queues, and what is killed may repeat the attempts of others.
+/// Run one after the other, because they share the queues, and killed functions may repeat attempts of other scenarios.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
-    scenarios![refused, poison, way_back, probes, killed]
+    scenarios![bad_settings, poison, requeue, probes, killed]
 }

@@ -1,5 +1,4 @@
-//! However many tickets ask for a probe, and however many functions read them at the same time, a disabled URL gets one in
-//! ten minutes.
+//! A disabled URL gets one probe in ten minutes, no matter how many tickets ask for one and how many functions read them at once.
 
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use crate::waiting::until;
 const EVENTS: usize = 40;
 const PROBES: usize = 4;
 const PROBE_INTERVAL: Duration = Duration::from_secs(600);
-/// There are always so many tickets in the queue, and never many more: the next scenario needs the queue too.
+/// How many tickets are kept in the queue: not many more, because the next scenario uses the queue too.
 const TICKETS: usize = 100;
 
 pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
@@ -36,7 +35,7 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     checked
 }
 
-/// Asks for probes until there have been some.
+/// Sends probe tickets until there were enough probes.
 async fn flood(scene: &Scene<'_>, cloud: &Cloud, subscription: &Subscription) -> Result<()> {
     let ticket = Message::Probe {
         tenant: scene.host.tenant.as_str().into(),
@@ -65,7 +64,7 @@ async fn check(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
     let shortest = i64::try_from(PROBE_INTERVAL.as_millis())?;
     for pair in times.windows(2) {
         let gap = pair[1] - pair[0];
-        ensure!(gap >= shortest, "a probe after {gap} ms, before its 10 minutes were over: {times:?}");
+        ensure!(gap >= shortest, "a probe after {gap} ms, less than 10 minutes: {times:?}");
     }
     Ok(())
 }

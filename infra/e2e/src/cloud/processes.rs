@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Cloud;
 
 impl Cloud {
-    /// Ends all processes of the functions with this trigger, in the middle of whatever they do. Answers how many there were.
+    /// Kills all processes of the functions with this trigger. Returns how many there were.
     pub(super) fn kill_functions(&self, trigger: &str) -> Result<usize> {
         let wanted = format!("HOLDFAST_TRIGGER={trigger}");
         let mut killed = 0;
@@ -21,7 +21,7 @@ impl Cloud {
             let Some(process) = Pid::from_raw(number) else { continue };
             match kill_process(process, Signal::KILL) {
                 Ok(()) => killed += 1,
-                // It ended by itself.
+                // It has ended already.
                 Err(Errno::SRCH) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -36,7 +36,7 @@ impl Cloud {
     }
 }
 
-/// The fields of `stat` are counted from the end of the program's name, which may have anything in it.
+/// The fields of `stat` are counted from the end of the program's name, which may contain any character.
 fn parent(process: i32) -> Option<i32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()

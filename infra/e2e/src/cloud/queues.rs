@@ -1,4 +1,4 @@
-//! The queues, past the API.
+//! Direct access to the queues.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use holdfast_aws::connect::{Timeouts, to_emulator};
 use crate::waiting::until;
 
 const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
-/// What SQS takes and gives in one request.
-const AT_ONCE: i32 = 10;
+/// The most messages of one SQS request.
+const MAX_BATCH: i32 = 10;
 
 #[derive(Clone, Debug)]
 pub struct QueueUrls {
@@ -39,16 +39,16 @@ impl Queues {
         Queues { urls, client: Client::new(&to_emulator(endpoint, TIMEOUTS).await) }
     }
 
-    /// Answers the message's id.
+    /// Returns the message's id.
     pub(super) async fn send(&self, url: &str, text: &str) -> Result<String> {
         let sent = self.client.send_message().queue_url(url).message_body(text).send().await?;
         sent.message_id.context("a message without an id")
     }
 
-    /// As many copies as one request takes.
+    /// Sends as many copies as one request takes.
     pub(super) async fn send_copies(&self, url: &str, text: &str) -> Result<()> {
         let mut request = self.client.send_message_batch().queue_url(url);
-        for number in 0..AT_ONCE {
+        for number in 0..MAX_BATCH {
             let entry = SendMessageBatchRequestEntry::builder().id(number.to_string()).message_body(text);
             request = request.entries(entry.build()?);
         }
@@ -56,7 +56,7 @@ impl Queues {
         Ok(())
     }
 
-    /// How many messages a queue holds: visible ones, those that somebody works at, and delayed ones.
+    /// How many messages a queue has: visible, in flight and delayed.
     pub(super) async fn count(&self, url: &str) -> Result<usize> {
         let names = [
             QueueAttributeName::ApproximateNumberOfMessages,
@@ -69,7 +69,7 @@ impl Queues {
         names.iter().map(|name| Ok(found.get(name).context("no count")?.parse::<usize>()?)).sum()
     }
 
-    /// The dead letter with this text, once it is there. It stays there, visible to all.
+    /// The dead letter with this text, once there is one. It stays visible.
     pub(super) async fn dead_letter(&self, text: &str, within: Duration) -> Result<DeadLetter> {
         until(&format!("there is a dead letter {text:?}"), within, async || {
             Ok(self.look(&self.urls.dead_letters).await?.into_iter().find(|m| m.body() == Some(text)))
@@ -85,7 +85,7 @@ impl Queues {
     }
 
     async fn look(&self, url: &str) -> Result<Vec<Message>> {
-        let request = self.client.receive_message().queue_url(url).max_number_of_messages(AT_ONCE);
+        let request = self.client.receive_message().queue_url(url).max_number_of_messages(MAX_BATCH);
         let request = request
             .visibility_timeout(0)
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount);

@@ -1,4 +1,4 @@
-//! What happens is counted, and can be followed.
+//! The overview counts activity, and the attempts feed shows attempts.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -8,8 +8,8 @@ use crate::scene::Scene;
 use crate::views::items;
 use crate::waiting::until;
 
-/// Others are busy on this host too, and of very many attempts some are not shown: now and then there is a new one.
-const LOOKS_PER_EVENT: usize = 10;
+/// Other scenarios make attempts too, and the feed omits some of very many. So new events are posted while polling.
+const POLLS_PER_EVENT: usize = 10;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     scene.subscribe("fine", Reply::Status(200)).await?;
@@ -17,22 +17,22 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     scene.change_url_state(&held.url_id, "freeze", "to be counted").await?;
     let parked = scene.post("held").await?;
     scene.delivery_when("the delivery is parked", &parked, scene.soon(), |d| d.is("parked")).await?;
-    followed(&scene).await?;
-    counted(&scene).await
+    feed_shows_attempts(&scene).await?;
+    overview_counts(&scene).await
 }
 
-/// One of our attempts is shown, once.
-async fn followed(scene: &Scene<'_>) -> Result<()> {
+/// One of this scenario's attempts is shown, once.
+async fn feed_shows_attempts(scene: &Scene<'_>) -> Result<()> {
     let mut posted = Vec::new();
     let mut shown: Vec<String> = Vec::new();
-    let mut next = follow(scene, None).await?.1;
-    let mut looks = 0;
+    let mut next = attempts_after(scene, None).await?.1;
+    let mut polls = 0;
     until("an attempt is shown", scene.soon(), async || {
-        if looks % LOOKS_PER_EVENT == 0 {
+        if polls % POLLS_PER_EVENT == 0 {
             posted.push(scene.post("fine").await?);
         }
-        looks += 1;
-        let (items, after) = follow(scene, Some(&next)).await?;
+        polls += 1;
+        let (items, after) = attempts_after(scene, Some(&next)).await?;
         next = after;
         let events = items.iter().filter_map(|item| item["event_id"].as_str());
         shown.extend(events.filter(|id| posted.iter().any(|posted| posted == id)).map(str::to_owned));
@@ -44,15 +44,15 @@ async fn followed(scene: &Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn follow(scene: &Scene<'_>, after: Option<&str>) -> Result<(Vec<Value>, String)> {
+async fn attempts_after(scene: &Scene<'_>, after: Option<&str>) -> Result<(Vec<Value>, String)> {
     let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
     let feed = scene.host.get(&format!("/v1/attempts?limit=100{after}")).await?.expect(200)?;
     let next = feed["next"].as_str();
-    ensure!(next.is_some(), "without a place to go on from: {feed}");
+    ensure!(next.is_some(), "no `next`: {feed}");
     Ok((items(&feed)?.clone(), next.unwrap_or_default().to_owned()))
 }
 
-async fn counted(scene: &Scene<'_>) -> Result<()> {
+async fn overview_counts(scene: &Scene<'_>) -> Result<()> {
     let overview = until("everything is counted", scene.soon(), async || {
         let overview = scene.host.get("/v1/overview?minutes=1440").await?.expect(200)?;
         let at_least_one = [

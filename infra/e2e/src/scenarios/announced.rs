@@ -1,4 +1,4 @@
-//! Whoever subscribes to them is told when a URL's state changes.
+//! Changes of a URL's state are announced to subscriptions of `holdfast.url.*`.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -11,10 +11,10 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let watched = scene.subscribe("watched", Reply::Status(200)).await?;
     let own_events = json!({ "event_types": ["holdfast.url.*"] });
     let watcher = scene.subscribe_with("watcher", "watcher", Reply::Status(200), own_events).await?;
-    scene.change_url_state(&watched.url_id, "freeze", "to be told").await?;
-    scene.change_url_state(&watched.url_id, "enable", "to be told too").await?;
-    let told = until("both changes are told", scene.soon(), async || {
-        // Other scenarios change URLs of theirs at the same time.
+    scene.change_url_state(&watched.url_id, "freeze", "first reason").await?;
+    scene.change_url_state(&watched.url_id, "enable", "second reason").await?;
+    let announced = until("both changes are announced", scene.soon(), async || {
+        // Other scenarios change their URLs at the same time.
         let arrivals = scene.receiver().arrivals(&watcher.path);
         let events: Vec<Value> =
             arrivals.iter().filter_map(|arrival| serde_json::from_slice(&arrival.body).ok()).collect();
@@ -23,9 +23,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
         Ok((ours.len() >= 2).then_some(ours))
     })
     .await?;
-    for (to, why) in [("frozen", "to be told"), ("enabled", "to be told too")] {
-        let event = told.iter().find(|event| event["data"]["to"] == to);
-        let event = event.with_context(|| format!("{to} was not told: {told:?}"))?;
+    for (to, why) in [("frozen", "first reason"), ("enabled", "second reason")] {
+        let event = announced.iter().find(|event| event["data"]["to"] == to);
+        let event = event.with_context(|| format!("{to} was not announced: {announced:?}"))?;
         ensure!(event["type"] == format!("holdfast.url.{to}"), "unexpected: {event}");
         ensure!(event["data"]["why"] == why && event["data"]["url"].is_string(), "unexpected: {event}");
     }

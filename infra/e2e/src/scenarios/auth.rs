@@ -1,4 +1,4 @@
-//! Nobody acts without a valid key, and every key does what its role and its tenant allow.
+//! Every request needs a valid key, and a key can do only what its role and tenant allow.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use crate::scene::Scene;
 use crate::views::items;
 use crate::waiting::until;
 
-/// A revoked key is refused everywhere by then.
-const REVOKED_WITHIN: Duration = Duration::from_secs(5);
-/// Enough to reach more than one process where there are several.
-const AT_ONCE: usize = 8;
-const LIFE: Duration = Duration::from_secs(8);
+/// A deleted key is rejected everywhere after this long.
+const DELETED_WITHIN: Duration = Duration::from_secs(5);
+/// Enough concurrent requests to reach more than one process, where there are several.
+const CONCURRENCY: usize = 8;
+const KEY_LIFETIME: Duration = Duration::from_secs(8);
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
-    nothing_without_a_key(scene.host).await?;
+    every_route_needs_a_key(scene.host).await?;
     roles(&scene).await.context("roles")?;
     tenants(&scene).await.context("tenants")?;
     operators(&scene).await.context("operators")?;
-    secrets_stay(&scene).await.context("secrets")?;
-    revoked(scene.host).await.context("a revoked key")?;
-    over(&scene).await.context("a key with an end")
+    secrets_are_not_shown_again(&scene).await.context("secrets")?;
+    deleted(scene.host).await.context("a deleted key")?;
+    expired(&scene).await.context("an expired key")
 }
 
-async fn nothing_without_a_key(host: &Host) -> Result<()> {
+async fn every_route_needs_a_key(host: &Host) -> Result<()> {
     let alive = host.send(Method::GET, "/healthz", None, Vec::new()).await?;
     ensure!(alive.status == 200, "without a key: {alive:?}");
     let (delivery, subscription) = ("/v1/deliveries/dlv_x", "/v1/subscriptions/sub_x");
@@ -79,7 +79,7 @@ fn event(scene: &Scene<'_>, part: &str) -> Vec<u8> {
 
 async fn roles(scene: &Scene<'_>) -> Result<()> {
     let host = scene.host;
-    let ingest = Key::make(host, json!({ "tenant": host.tenant, "role": "ingest" })).await?;
+    let ingest = Key::create(host, json!({ "tenant": host.tenant, "role": "ingest" })).await?;
     let posted = host.send(Method::POST, "/v1/events", Some(&ingest.text), event(scene, "roles")).await?;
     posted.expect(202)?;
     for path in ["/v1/subscriptions", "/v1/urls/url_x", "/v1/deliveries", "/v1/keys", "/v1/events/x"] {
@@ -89,11 +89,11 @@ async fn roles(scene: &Scene<'_>) -> Result<()> {
             "{path}: {problem}"
         );
     }
-    // Everything else here is done with an admin key.
+    // All other requests of this scenario use an admin key.
     host.get("/v1/keys").await?.expect(403)?;
     let more = json!({ "tenant": host.tenant, "role": "admin" }).to_string();
     host.post("/v1/keys", more).await?.expect(403)?;
-    ingest.revoke(host).await
+    ingest.delete(host).await
 }
 
 async fn tenants(scene: &Scene<'_>) -> Result<()> {
@@ -102,7 +102,7 @@ async fn tenants(scene: &Scene<'_>) -> Result<()> {
     let event_id = scene.post("tenants").await?;
     let delivery = scene.delivery_when("it is listed", &event_id, scene.soon(), |_| true).await?;
     let other = format!("{}-other", host.tenant);
-    let stranger = Key::make(host, json!({ "tenant": other, "role": "admin" })).await?;
+    let stranger = Key::create(host, json!({ "tenant": other, "role": "admin" })).await?;
     for path in [
         format!("/v1/subscriptions/{}", subscription.id),
         format!("/v1/urls/{}", subscription.url_id),
@@ -117,38 +117,37 @@ async fn tenants(scene: &Scene<'_>) -> Result<()> {
         let listed = stranger.get(host, list).await?.expect(200)?;
         ensure!(items(&listed)?.is_empty(), "{list}: {listed}");
     }
-    stranger.revoke(host).await
+    stranger.delete(host).await
 }
 
 async fn operators(scene: &Scene<'_>) -> Result<()> {
     let host = scene.host;
-    let operator = Key::make(host, json!({ "role": "operator" })).await?;
+    let operator = Key::create(host, json!({ "role": "operator" })).await?;
     let problem = operator.get(host, "/v1/events/x").await?.expect(400)?;
     ensure!(problem["errors"][0]["field"] == "tenant", "unexpected: {problem}");
     let named = format!("/v1/subscriptions?limit=1&tenant={}", host.tenant);
     let ours = operator.get(host, &named).await?.expect(200)?;
     ensure!(items(&ours)?.len() == 1, "unexpected: {ours}");
-    operator.get(host, "/v1/urls?tenant=nobody-is-called-so").await?.expect(404)?;
+    operator.get(host, "/v1/urls?tenant=no-such-tenant").await?.expect(404)?;
     let all = operator.get(host, "/v1/subscriptions?limit=100").await?.expect(200)?;
     let tenants: Vec<&str> = items(&all)?.iter().filter_map(|item| item["tenant"].as_str()).collect();
     ensure!(tenants.is_sorted() && tenants.len() == items(&all)?.len(), "unexpected: {tenants:?}");
-    operator.revoke(host).await
+    operator.delete(host).await
 }
 
-/// What is shown once is never shown again.
-async fn secrets_stay(scene: &Scene<'_>) -> Result<()> {
+async fn secrets_are_not_shown_again(scene: &Scene<'_>) -> Result<()> {
     let host = scene.host;
     let token = format!("token-{}", host.run);
     let more = json!({ "auth_token": token });
-    let made = scene.subscribe_with("secrets", "secrets", Reply::Status(500), more).await?;
+    let created = scene.subscribe_with("secrets", "secrets", Reply::Status(500), more).await?;
     let event_id = scene.post("secrets").await?;
     let failed = |delivery: &crate::views::Delivery| !delivery.attempts.is_empty();
     let delivery = scene.delivery_when("it fails", &event_id, scene.soon(), failed).await?;
     let mut shown = Vec::new();
     for path in [
-        format!("/v1/subscriptions/{}", made.id),
+        format!("/v1/subscriptions/{}", created.id),
         "/v1/subscriptions?limit=100".to_owned(),
-        format!("/v1/urls/{}", made.url_id),
+        format!("/v1/urls/{}", created.url_id),
         format!("/v1/events/{event_id}"),
         format!("/v1/deliveries/{}", delivery.id),
     ] {
@@ -158,41 +157,41 @@ async fn secrets_stay(scene: &Scene<'_>) -> Result<()> {
     shown.push(host.send(Method::GET, &keys, Some(&host.operator), Vec::new()).await?);
     for answer in shown {
         answer.expect(200)?;
-        for secret in [&made.secret, &token, &host.key, &host.operator] {
-            ensure!(!answer.text.contains(secret.as_str()), "shows a secret: {answer:?}");
+        for secret in [&created.secret, &token, &host.key, &host.operator] {
+            ensure!(!answer.text.contains(secret.as_str()), "a secret is shown: {answer:?}");
         }
     }
     Ok(())
 }
 
-async fn revoked(host: &Host) -> Result<()> {
-    let key = Key::make(host, json!({ "tenant": host.tenant, "role": "admin" })).await?;
-    let ask = async || try_join_all((0..AT_ONCE).map(|_| key.get(host, "/v1/urls?limit=1"))).await;
+async fn deleted(host: &Host) -> Result<()> {
+    let key = Key::create(host, json!({ "tenant": host.tenant, "role": "admin" })).await?;
+    let ask = async || try_join_all((0..CONCURRENCY).map(|_| key.get(host, "/v1/urls?limit=1"))).await;
     for answer in ask().await? {
         answer.expect(200)?;
     }
-    key.revoke(host).await?;
-    let ends = real_ms() + u64::try_from(REVOKED_WITHIN.as_millis())?;
-    // Used all the time meanwhile, so that whoever remembers it would go on doing so.
-    until("the key was revoked 5 s ago", REVOKED_WITHIN * 10, async || {
+    key.delete(host).await?;
+    let ends = real_ms() + u64::try_from(DELETED_WITHIN.as_millis())?;
+    // Used all the time meanwhile, so that a cache that extends its entries is noticed.
+    until("the key was deleted 5 s ago", DELETED_WITHIN * 10, async || {
         let late = real_ms() >= ends;
         let answers = ask().await?;
-        ensure!(!late || answers.iter().all(|answer| answer.status == 401), "still taken: {answers:?}");
+        ensure!(!late || answers.iter().all(|answer| answer.status == 401), "still accepted: {answers:?}");
         Ok(late.then_some(()))
     })
     .await
 }
 
-async fn over(scene: &Scene<'_>) -> Result<()> {
+async fn expired(scene: &Scene<'_>) -> Result<()> {
     let host = scene.host;
-    let ends = real_ms() + u64::try_from(LIFE.as_millis())?;
+    let ends = real_ms() + u64::try_from(KEY_LIFETIME.as_millis())?;
     let expires_at = Timestamp::from_millis(i64::try_from(ends)?).to_string();
     let new = json!({ "tenant": host.tenant, "role": "admin", "expires_at": expires_at });
-    let key = Key::make(host, new).await?;
-    until("the key is over", LIFE + scene.soon(), async || {
-        let answers = try_join_all((0..AT_ONCE).map(|_| key.get(host, "/v1/urls?limit=1"))).await?;
+    let key = Key::create(host, new).await?;
+    until("the key has expired", KEY_LIFETIME + scene.soon(), async || {
+        let answers = try_join_all((0..CONCURRENCY).map(|_| key.get(host, "/v1/urls?limit=1"))).await?;
         let early = real_ms() < ends;
-        ensure!(!early || answers.iter().all(|answer| answer.status == 200), "refused early: {answers:?}");
+        ensure!(!early || answers.iter().all(|answer| answer.status == 200), "rejected early: {answers:?}");
         Ok(answers.iter().all(|answer| answer.status == 401).then_some(()))
     })
     .await?;
@@ -200,5 +199,5 @@ async fn over(scene: &Scene<'_>) -> Result<()> {
     let answer = host.send(Method::POST, "/v1/keys", Some(&host.operator), past.to_string().into()).await?;
     let problem: Value = answer.expect(400)?;
     ensure!(problem["errors"][0]["field"] == "expires_at", "unexpected: {problem}");
-    key.revoke(host).await
+    key.delete(host).await
 }

@@ -1,4 +1,4 @@
-//! What cannot be done is refused with the field's name.
+//! Invalid requests are rejected, and the problem names the field.
 
 use anyhow::{Context, Result, ensure};
 use reqwest::Method;

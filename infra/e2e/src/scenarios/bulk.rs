@@ -1,4 +1,4 @@
-//! Many events in one post: all or none.
+//! Many events in one request: all are accepted, or none.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     ensure!(bad.text.contains("[2].type"), "the index and the field are not named: {bad:?}");
     for number in [0, 1, 3] {
         let found = scene.host.get(&format!("/v1/events/{}", scene.id(&number.to_string()))).await?;
-        ensure!(found.status == 404, "an event of a refused post is known: {found:?}");
+        ensure!(found.status == 404, "an event of a rejected request exists: {found:?}");
     }
     for events in [Vec::new(), (0..101).map(good).collect()] {
         let count = events.len();

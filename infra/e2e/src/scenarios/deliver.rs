@@ -1,4 +1,4 @@
-//! An event arrives once, exactly as posted, signed, and is seen as delivered.
+//! An event arrives once, exactly as posted and signed, and is shown as delivered.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -11,7 +11,7 @@ use crate::views::{Delivery, text};
 /// Odd spacing, a repeated key, a 40-digit number, and U+FFFF both escaped and raw.
 const DATA: &str = "{ \"b\" :1,\t\"a\":[ 1,2 ], \"b\":  2,\
     \"n\":1234567890123456789012345678901234567890,\"e\":\"\\uFFFF\", \"r\":\"\u{FFFF}\" }";
-/// How far the signed time may be from the arrival: the request's way, on a busy machine.
+/// How far the signed time may be from the arrival, on a busy machine.
 const MAX_DRIFT_MS: u64 = 15_000;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
@@ -62,17 +62,17 @@ fn check_headers(arrival: &Arrival, token: &str) -> Result<()> {
     Ok(())
 }
 
-/// By an implementation that is not ours.
+/// With the official library, not our own code.
 pub(super) fn check_signature(arrival: &Arrival, subscription: &Subscription) -> Result<()> {
     let webhook = Webhook::new(&subscription.secret)?;
     Ok(webhook.verify(&arrival.body, &arrival.headers)?)
 }
 
-/// Nothing is said about a subject where there is none.
+/// An event without a subject has no such field.
 async fn without_subject(scene: &Scene<'_>, subscription: &Subscription) -> Result<()> {
     scene.post("one").await?;
     let arrival = scene.arrivals(&subscription.path, 2, scene.soon()).await?.remove(1);
     let body = String::from_utf8_lossy(&arrival.body);
-    ensure!(!body.contains("subject"), "a subject that nobody gave: {body}");
+    ensure!(!body.contains("subject"), "there should be no subject: {body}");
     Ok(())
 }

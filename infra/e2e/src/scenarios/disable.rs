@@ -1,4 +1,4 @@
-//! Many failures disable a URL; it is probed, comes back, and what was parked drains.
+//! Many failures disable a URL. It is probed, enabled again, and its parked deliveries are released.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ use crate::waiting::until;
 const FIRST: usize = 130;
 const LATER: usize = 30;
 const PROBES: usize = 4;
-/// Where each waits for a sweep.
+/// Where each probe waits for a sweep.
 const PROBES_IN_SHORT: usize = 2;
 const PROBE_INTERVAL: Duration = Duration::from_secs(600);
-/// An attempt starts at most this long, in real time, after its health was read: until then, attempts that were on their
-/// way when the URL was disabled may still start.
-const STALE: Duration = Duration::from_secs(1);
+/// An attempt starts at most this long (real time) after its URL's state was read, so attempts may still start for this long after
+/// the URL is disabled.
+const MAX_STALENESS: Duration = Duration::from_secs(1);
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let mut neighbour = Neighbour::new(&scene).await?;
-    neighbour.beside(&scene, trouble(&scene)).await
+    neighbour.beside(&scene, disable_and_recover(&scene)).await
 }
 
-async fn trouble(scene: &Scene<'_>) -> Result<()> {
+async fn disable_and_recover(scene: &Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("failing", Reply::Status(500)).await?;
     let mut ids = scene.post_many("failing", FIRST).await?;
     let url = scene.url_when(&subscription.url_id, "disabled", scene.soon()).await?;
     check_history(&url, "enabled", "disabled")?;
-    let since = time_ms(&url, "since")?.context("a state without a beginning")?;
+    let since = time_ms(&url, "since")?.context("a state without `since`")?;
     let later = scene.post_many("failing", LATER).await?;
     for id in &later {
         scene
@@ -59,9 +59,9 @@ fn check_history(url: &Value, from: &str, to: &str) -> Result<()> {
     Ok(())
 }
 
-/// When attempts of the URL began, once nothing can be on its way any more that did not know that it is disabled.
+/// When attempts to the URL started, without those that had not seen that it is disabled.
 async fn probe_times(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<Vec<i64>> {
-    let settled = since + scene.host.timing.schedule_ms(STALE);
+    let settled = since + scene.host.timing.schedule_ms(MAX_STALENESS);
     let deliveries = scene.deliveries(&format!("url={}", subscription.url_id)).await?;
     let attempts = deliveries.iter().flat_map(|delivery| &delivery.attempts);
     let mut times: Vec<i64> = attempts.map(|attempt| attempt.at_ms).filter(|at| *at > settled).collect();
@@ -69,13 +69,13 @@ async fn probe_times(scene: &Scene<'_>, subscription: &Subscription, since: i64)
     Ok(times)
 }
 
-/// At most one attempt in 10 minutes, and one whenever they are over.
+/// One attempt every 10 minutes, and no more.
 async fn check_probes(scene: &Scene<'_>, subscription: &Subscription, since: i64) -> Result<()> {
     let timing = &scene.host.timing;
     let probes = if timing.whole_schedule { PROBES } else { PROBES_IN_SHORT };
-    // A disabled URL rests in the store, where only the sweep sees that its time has come.
+    // A disabled URL waits in the store for the sweep.
     let each = timing.real(PROBE_INTERVAL) + timing.sweep_late;
-    let within = each * (probes as u32 + 1) + scene.soon() + STALE;
+    let within = each * (probes as u32 + 1) + scene.soon() + MAX_STALENESS;
     let times = until("probes are made", within, async || {
         let times = probe_times(scene, subscription, since).await?;
         Ok((times.len() >= probes).then_some(times))
@@ -84,9 +84,9 @@ async fn check_probes(scene: &Scene<'_>, subscription: &Subscription, since: i64
     let shortest = i64::try_from(PROBE_INTERVAL.as_millis())?;
     for pair in times.windows(2) {
         let gap = pair[1] - pair[0];
-        ensure!(gap >= shortest, "a probe after {gap} ms, before its 10 minutes were over: {times:?}");
+        ensure!(gap >= shortest, "a probe after {gap} ms, less than 10 minutes: {times:?}");
     }
-    // Everything that reached the receiver is in the log; what it answered last may not be written yet.
+    // Every request that reached the receiver is in the log, the last one perhaps a moment later.
     let shown = async || -> Result<usize> {
         let deliveries = scene.deliveries(&format!("url={}", subscription.url_id)).await?;
         Ok(deliveries.iter().map(|delivery| delivery.attempts.len()).sum())
@@ -112,7 +112,7 @@ async fn all_delivered(
     count: usize,
 ) -> Result<Vec<Delivery>> {
     let query = format!("url={}&state=delivered", subscription.url_id);
-    // Those that failed again and again while the URL was disabled may have hours to wait.
+    // Deliveries that were probes may wait for hours.
     let within = scene.within(Duration::from_secs(24 * 3600));
     until("all are delivered", within, async || {
         let delivered = scene.deliveries(&query).await?;
@@ -121,18 +121,21 @@ async fn all_delivered(
     .await
 }
 
-/// Oldest first, roughly: what was due in the first quarter went, on the whole, before what was due in the last.
+/// Oldest first, roughly: deliveries of the first quarter by due time were delivered, on average, before those of the last.
 fn check_order(parked: &[Delivery], delivered: &[Delivery]) -> Result<()> {
-    let mut went: Vec<(i64, &str)> =
+    let mut order: Vec<(i64, &str)> =
         delivered.iter().filter_map(|d| Some((d.delivered_at_ms()?, d.id.as_str()))).collect();
-    went.sort_unstable();
-    let place = |delivery: &Delivery| went.iter().position(|(_, id)| *id == delivery.id);
+    order.sort_unstable();
+    let place = |delivery: &Delivery| order.iter().position(|(_, id)| *id == delivery.id);
     let mean = |part: &[Delivery]| {
         let places: Vec<usize> = part.iter().filter_map(place).collect();
         places.iter().sum::<usize>() as f64 / places.len().max(1) as f64
     };
     let quarter = parked.len() / 4;
     let (oldest, newest) = (mean(&parked[..quarter]), mean(&parked[parked.len() - quarter..]));
-    ensure!(oldest < newest, "the oldest went at place {oldest} on average, the newest at {newest}");
+    ensure!(
+        oldest < newest,
+        "the oldest were delivered at place {oldest} on average, the newest at {newest}"
+    );
     Ok(())
 }

@@ -11,25 +11,25 @@ use crate::scene::{Scene, Subscription};
 use crate::waiting::until;
 
 const SUBSCRIPTIONS: usize = 1_000;
-const AT_ONCE: usize = 8;
-/// A host waits five minutes of its schedule before it takes up a fan-out that nobody seems to work at. Faster than this they
-/// are a few seconds or less of real time, and a step may be repeated, as after a crash.
-const FASTEST_WITHOUT_REPEATS: u32 = 60;
+const CONCURRENCY: usize = 8;
+/// A host resumes a fan-out after five minutes of the schedule without progress. At higher speeds this is a few real seconds or
+/// less, and a step may be repeated, as after a crash.
+const MAX_SPEED_WITHOUT_REPEATS: u32 = 60;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
-    let made = (0..SUBSCRIPTIONS).map(async |number| {
+    let created = (0..SUBSCRIPTIONS).map(async |number| {
         scene.subscribe_with("one", &format!("{number}"), Reply::Status(200), Value::Null).await
     });
-    let subscriptions: Vec<Subscription> = futures_util::stream::iter(made)
-        .buffer_unordered(AT_ONCE)
+    let subscriptions: Vec<Subscription> = futures_util::stream::iter(created)
+        .buffer_unordered(CONCURRENCY)
         .try_collect()
         .await
         .context("subscribing")?;
     let result = one_event(&scene, &subscriptions).await;
-    // In any case: nobody wants a thousand subscriptions left behind.
+    // Even if it failed: a thousand subscriptions would slow down other scenarios.
     let deleted = subscriptions.iter().map(|subscription| scene.unsubscribe(subscription));
     let deleted: Result<Vec<()>> =
-        futures_util::stream::iter(deleted).buffer_unordered(AT_ONCE).try_collect().await;
+        futures_util::stream::iter(deleted).buffer_unordered(CONCURRENCY).try_collect().await;
     result?;
     deleted.context("deleting")?;
     let answer = post(&scene, "after").await?;
@@ -53,11 +53,11 @@ async fn one_event(scene: &Scene<'_>, subscriptions: &[Subscription]) -> Result<
     let ids: Vec<String> = arrivals.map(|arrival| arrival.webhook_id().to_owned()).collect();
     let different: BTreeSet<&String> = ids.iter().collect();
     ensure!(different.len() == SUBSCRIPTIONS, "{} deliveries arrived", different.len());
-    let most =
-        if scene.host.timing.speed > FASTEST_WITHOUT_REPEATS { SUBSCRIPTIONS * 2 } else { SUBSCRIPTIONS };
-    ensure!(ids.len() <= most, "{} arrivals of {SUBSCRIPTIONS} deliveries", ids.len());
+    let max =
+        if scene.host.timing.speed > MAX_SPEED_WITHOUT_REPEATS { SUBSCRIPTIONS * 2 } else { SUBSCRIPTIONS };
+    ensure!(ids.len() <= max, "{} arrivals of {SUBSCRIPTIONS} deliveries", ids.len());
     let query = format!("event={}&state=delivered", scene.id("event"));
-    until("all are seen as delivered", scene.soon(), async || {
+    until("all are shown as delivered", scene.soon(), async || {
         Ok((scene.deliveries(&query).await?.len() == SUBSCRIPTIONS).then_some(()))
     })
     .await

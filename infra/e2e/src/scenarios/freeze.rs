@@ -1,4 +1,4 @@
-//! A frozen URL is left alone until somebody enables it.
+//! A frozen URL is not attempted until it is enabled.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scene::Scene;
 use crate::waiting::until;
 
 const EVENTS: usize = 5;
-/// The witness fails this often before anybody looks: 44 minutes of the schedule's time.
+/// How often the witness fails before the frozen URL is checked: 44 minutes of the schedule.
 const WITNESS_ATTEMPTS: usize = 6;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {

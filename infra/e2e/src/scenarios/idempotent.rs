@@ -1,4 +1,4 @@
-//! A given id makes a post repeatable.
+//! Posting an event again with the same id does not deliver it again.
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::scene::Scene;
 use crate::views::items;
 use crate::waiting::until;
 
-const AT_ONCE: usize = 50;
+const CONCURRENCY: usize = 50;
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(200)).await?;
@@ -33,11 +33,11 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let refused = post(json!([event("d", 1), event("a", 3)])).await?;
     ensure!(refused.status == 409 && refused.text.contains("[1]"), "unexpected: {refused:?}");
 
-    // At the same time too, one of them wins and the others are told so.
-    let many = (0..AT_ONCE).map(|_| {
+    // One of many concurrent requests wins, and the others are duplicates.
+    let many = (0..CONCURRENCY).map(|_| {
         until("the post is answered", scene.soon(), async || {
             let answer = post(event("e", 1)).await?;
-            // Whoever waited for the winner too long is told to come again.
+            // A request that waited too long for the winner is answered 503.
             if answer.status == 503 { Ok(None) } else { answer.expect(202).map(Some) }
         })
     });
@@ -45,9 +45,9 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     for answer in futures_util::future::join_all(many).await {
         winners += usize::from(answer?["duplicate"] == false);
     }
-    ensure!(winners == 1, "{winners} posts of one id were taken for the first");
+    ensure!(winners == 1, "{winners} posts of one id were not duplicates");
 
-    // Order is not promised, so what must not arrive is looked for after the last of those that must.
+    // Order is not guaranteed, so the count is checked after all expected events have arrived.
     scene.arrivals(&subscription.path, 4, scene.soon()).await?;
     for id in ["a", "b", "c", "e"] {
         scene.delivery_when("it is delivered", &scene.id(id), scene.soon(), |d| d.is("delivered")).await?;

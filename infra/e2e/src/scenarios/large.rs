@@ -1,4 +1,4 @@
-//! The largest event arrives intact, and one byte more is refused.
+//! The largest event arrives intact, and one byte more is rejected.
 
 use anyhow::{Result, ensure};
 
@@ -11,7 +11,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("one", Reply::Status(200)).await?;
     let request = |bytes: usize| {
         let (head, tail) = (format!(r#"{{"type":"{}","data":""#, scene.event_type("one")), "\"}");
-        // Not all the same, so that a part that is swapped or lost is seen.
+        // No repetition, so that a swapped or lost part is noticed.
         let text: String = (0_u32..)
             .flat_map(|n| format!("{n:x}.").into_bytes())
             .map(char::from)

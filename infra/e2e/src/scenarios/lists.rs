@@ -16,8 +16,8 @@ const EVENTS: usize = 5;
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let mut subscriptions = Vec::new();
     for part in ["x", "y", "z"] {
-        let made = scene.subscribe_with("one", part, Reply::Status(200), Value::Null).await?;
-        subscriptions.push(made);
+        let created = scene.subscribe_with("one", part, Reply::Status(200), Value::Null).await?;
+        subscriptions.push(created);
     }
     let mut ids = Vec::new();
     for _ in 0..EVENTS {
@@ -40,7 +40,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     cursors(&scene, first).await
 }
 
-/// The ids of a list, which has none twice.
+/// The ids of a list, which must be distinct.
 async fn ids_of(
     scene: &Scene<'_>,
     path: &str,
@@ -87,7 +87,7 @@ async fn filters(scene: &Scene<'_>, first: &Subscription, ids: &[String]) -> Res
     Ok(())
 }
 
-/// Whether the bounds themselves belong to the range is nobody's promise, so that the event between them is not looked at.
+/// Whether the bounds are inclusive is not specified, so the event at the bound is not checked.
 async fn times(scene: &Scene<'_>, first: &Subscription, ids: &[String]) -> Result<()> {
     let middle = scene.host.get(&format!("/v1/events/{}", ids[2])).await?.expect(200)?;
     let time = text(&middle, "timestamp")?;
@@ -100,7 +100,7 @@ async fn times(scene: &Scene<'_>, first: &Subscription, ids: &[String]) -> Resul
     Ok(())
 }
 
-/// Others use the host too, so that there may be more.
+/// Other scenarios use the host too, so there may be more.
 async fn all_found<'b>(
     scene: &Scene<'_>,
     path: &str,
@@ -120,7 +120,7 @@ async fn all_found<'b>(
     Ok(())
 }
 
-/// A cursor is of no use with another list.
+/// A cursor is valid only for its own list.
 async fn cursors(scene: &Scene<'_>, first: &Subscription) -> Result<()> {
     let page = scene.host.get(&format!("/v1/deliveries?limit=1&url={}", first.url_id)).await?.expect(200)?;
     let cursor = page["next"].as_str().context("no cursor on the first page")?;

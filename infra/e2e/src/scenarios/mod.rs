@@ -1,4 +1,4 @@
-//! The scenarios, each in a file of its own.
+//! The scenarios, one per file.
 
 mod activity;
 mod announced;
@@ -39,7 +39,7 @@ macro_rules! scenarios {
     };
 }
 
-/// The one that takes longest goes first, so that the others run beside it.
+/// The longest one is first, so that the others run beside it.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     scenarios![

@@ -1,4 +1,4 @@
-//! A subscription changes: what it has under way follows it to another URL or ends, its secret is replaced, and it is pinged.
+//! Changes of a subscription: its live deliveries move to its new URL or die, its secret is rotated, and it is pinged.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::receiver::Reply;
 use crate::scene::{Scene, Subscription};
 use crate::views::{Delivery, text};
 
-/// Few, so that its next retry is minutes away, and not hours.
+/// Few, so that the next retry is minutes away and not hours.
 const FAILURES: usize = 2;
 const LONG_ENOUGH: Duration = Duration::from_secs(3600);
 
@@ -20,7 +20,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One delivery that waits, and one that is parked: of two subscriptions, named after `part`.
+/// A waiting delivery and a parked one, of two subscriptions named after `part`.
 async fn live(scene: &Scene<'_>, part: &str) -> Result<[(Subscription, String); 2]> {
     let (waiting, parked) = (format!("{part}-waiting"), format!("{part}-parked"));
     let waits = scene.subscribe(&waiting, Reply::Status(500)).await?;
@@ -45,7 +45,7 @@ async fn moves(scene: &Scene<'_>) -> Result<()> {
         let shown = scene.host.get(&format!("/v1/deliveries/{}", delivered.id)).await?.expect(200)?;
         ensure!(shown["url_id"] == changed["url_id"], "delivered elsewhere: {shown}");
         ensure!(scene.receiver().count(&path) == 1, "not once at the new URL");
-        // One that was under way when the URL changed may still have arrived.
+        // An attempt in flight when the URL changed may still arrive.
         let more = scene.receiver().count(&subscription.path) - left_behind;
         ensure!(more <= 1, "{more} more attempts at the old URL");
     }
@@ -71,15 +71,15 @@ async fn rotates(scene: &Scene<'_>) -> Result<()> {
     let path = format!("/v1/subscriptions/{}", subscription.id);
     let rotated = scene.host.post(&format!("{path}/rotate-secret"), "").await?.expect(200)?;
     let fresh = text(&rotated, "secret")?;
-    ensure!(fresh != subscription.secret, "the secret is the old one");
+    ensure!(fresh != subscription.secret, "the secret did not change");
     ensure!(scene.host.get(&path).await?.expect(200)?.get("secret").is_none(), "a secret is shown again");
     scene.post("signed").await?;
     let arrivals = scene.arrivals(&subscription.path, 1, scene.soon()).await?;
     let signatures = arrivals[0].header("webhook-signature").split(' ').count();
-    ensure!(signatures == 2, "{signatures} signatures with two live secrets");
+    ensure!(signatures == 2, "{signatures} signatures with two valid secrets");
     for secret in [fresh, &subscription.secret] {
         let verified = Webhook::new(secret)?.verify(&arrivals[0].body, &arrivals[0].headers);
-        ensure!(verified.is_ok(), "a holder of one of the secrets cannot verify it: {verified:?}");
+        ensure!(verified.is_ok(), "one of the secrets does not verify it: {verified:?}");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A healthy URL beside one in trouble: whatever happens there, its events arrive at once.
+//! A healthy URL beside a failing one: its events always arrive at once.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ impl Neighbour {
         Ok(Neighbour { subscription: scene.subscribe(TYPE, Reply::Status(200)).await?, posted: 0 })
     }
 
-    /// Posts one event and sees it arrive.
+    /// Posts one event and checks that it arrives in time.
     pub(super) async fn check(&mut self, scene: &Scene<'_>) -> Result<()> {
-        let at_once = scene.host.timing.first_attempt_late;
+        let within = scene.host.timing.first_attempt_late;
         scene.post(TYPE).await?;
         let answered = Instant::now();
         self.posted += 1;
-        let arrivals = scene.arrivals(&self.subscription.path, self.posted, at_once).await;
+        let arrivals = scene.arrivals(&self.subscription.path, self.posted, within).await;
         let arrivals = arrivals.with_context(|| format!("event {} of the neighbour", self.posted))?;
         let took = arrivals[self.posted - 1].at.saturating_duration_since(answered);
-        ensure!(took < at_once, "event {} of the neighbour took {took:?}", self.posted);
+        ensure!(took < within, "event {} of the neighbour took {took:?}", self.posted);
         Ok(())
     }
 
-    /// Does `work`, and sees events of the neighbour arrive all along.
+    /// Does `work`, and checks all the while that events of the neighbour arrive.
     pub(super) async fn beside<T>(
         &mut self,
         scene: &Scene<'_>,
@@ -49,7 +49,7 @@ impl Neighbour {
             tokio::pin!(check);
             tokio::select! {
                 done = &mut work => {
-                    // The event that is on its way counts too.
+                    // The event in flight counts too.
                     check.await?;
                     return done;
                 }

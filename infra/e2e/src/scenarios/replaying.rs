@@ -1,4 +1,4 @@
-//! What was delivered is delivered once more: one delivery, then all of a URL.
+//! Replays one delivered delivery, then all deliveries of a URL.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::views::{number, text};
 use crate::waiting::until;
 
 const EVENTS: usize = 24;
-/// Steps of 1, 2, 4, 8 and 16, five seconds of the schedule apart.
+/// Steps of 1, 2, 4, 8 and 16 deliveries, five seconds of the schedule apart.
 const ALL_STEPS: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
@@ -49,7 +49,7 @@ fn count(arrivals: &[Arrival], id: &str) -> usize {
     arrivals.iter().filter(|arrival| arrival.webhook_id() == id).count()
 }
 
-/// All deliveries are listed as delivered. Answers the id of one.
+/// Waits until all deliveries are listed as delivered. Returns the id of one.
 async fn all_listed(scene: &Scene<'_>, subscription: &Subscription) -> Result<String> {
     let query = format!("state=delivered&url={}", subscription.url_id);
     until("all deliveries are listed", scene.soon(), async || {
@@ -64,10 +64,10 @@ async fn view(scene: &Scene<'_>, id: &str) -> Result<Value> {
 }
 
 async fn replay_one(scene: &Scene<'_>, delivery: &str) -> Result<()> {
-    let begun = scene.host.post(&format!("/v1/deliveries/{delivery}/replay"), "").await?.expect(202)?;
-    let shown = view(scene, text(&begun, "id")?).await?;
+    let started = scene.host.post(&format!("/v1/deliveries/{delivery}/replay"), "").await?.expect(202)?;
+    let shown = view(scene, text(&started, "id")?).await?;
     let is_done = shown["state"] == "done" && shown["delivery_id"] == delivery && shown["done"] == 1;
-    ensure!(begun["matched"] == 1 && is_done, "unexpected: {begun} {shown}");
+    ensure!(started["matched"] == 1 && is_done, "unexpected: {started} {shown}");
     Ok(())
 }
 
@@ -75,15 +75,15 @@ async fn replay_all(scene: &Scene<'_>, subscription: &Subscription) -> Result<()
     let path = format!("/v1/urls/{}/replay", subscription.url_id);
     let none = scene.host.post(&path, "").await?.expect(202)?;
     ensure!(none["matched"] == 0, "nothing is dead here: {none}");
-    let wish = json!({ "states": ["delivered"] }).to_string();
-    let begun = scene.host.post(&path, wish).await?.expect(202)?;
-    ensure!(begun["matched"] == EVENTS, "unexpected: {begun}");
-    let id = text(&begun, "id")?;
+    let body = json!({ "states": ["delivered"] }).to_string();
+    let started = scene.host.post(&path, body).await?.expect(202)?;
+    ensure!(started["matched"] == EVENTS, "unexpected: {started}");
+    let id = text(&started, "id")?;
     let mut done = 0;
     let ended = until("the replay is done", scene.within(ALL_STEPS), async || {
         let shown = view(scene, id).await?;
         let now_done = number(&shown, "done")?;
-        ensure!(now_done >= done, "went back from {done}: {shown}");
+        ensure!(now_done >= done, "`done` went back from {done}: {shown}");
         done = now_done;
         Ok((shown["state"] == "done").then_some(shown))
     })

@@ -1,4 +1,4 @@
-//! Attempts by the schedule to its end, then dead, then replayed.
+//! Attempts follow the schedule to its end; then the delivery is dead, and is replayed.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const STEP_MS: i64 = 84_800;
 const ATTEMPTS: usize = 12;
 /// The last of these comes after 1,356.8 s, more than a queue holds.
 const ATTEMPTS_IN_SHORT: usize = 6;
-/// The schedule's 48 hours and what its lifetime leaves beyond them.
+/// The schedule's 48 hours and the rest of a delivery's lifetime.
 const WHOLE: Duration = Duration::from_secs(52 * 3600);
 const IN_SHORT: Duration = Duration::from_secs(3600);
 
@@ -39,7 +39,7 @@ async fn to_the_end(scene: &Scene<'_>, event_id: &str) -> Result<Delivery> {
     Ok(dead)
 }
 
-/// Where two days of the schedule take too long: until a retry that rested in the store, which succeeds.
+/// Where two days of the schedule take too long: stops at a retry that waited in the store, which succeeds.
 async fn in_short(scene: &Scene<'_>, subscription: &Subscription, event_id: &str) -> Result<Delivery> {
     let within = scene.within(IN_SHORT);
     let failed = |d: &Delivery| d.is("waiting") && d.attempts.len() == ATTEMPTS_IN_SHORT - 1;
@@ -48,7 +48,7 @@ async fn in_short(scene: &Scene<'_>, subscription: &Subscription, event_id: &str
     scene.delivery_when("the last attempt succeeds", event_id, within, |d| d.is("delivered")).await
 }
 
-/// Never early, and not absurdly late.
+/// Never early, and not too late.
 fn check_times(scene: &Scene<'_>, delivery: &Delivery, attempts: usize) -> Result<()> {
     let numbers: Vec<u64> = delivery.attempts.iter().map(|attempt| attempt.n).collect();
     ensure!(numbers == (0..attempts as u64).collect::<Vec<_>>(), "attempts {numbers:?}");
@@ -66,7 +66,7 @@ fn check_times(scene: &Scene<'_>, delivery: &Delivery, attempts: usize) -> Resul
     Ok(())
 }
 
-/// The receiver saw the same: as many requests, all with the same id and the same bytes.
+/// The receiver got as many requests, all with the same id and the same bytes.
 fn check_arrivals(
     scene: &Scene<'_>,
     subscription: &Subscription,
@@ -95,18 +95,18 @@ async fn replay(scene: &Scene<'_>, subscription: &Subscription, ended: &Delivery
     let answer = scene.host.post(&format!("/v1/deliveries/{}/replay", ended.id), "").await?.expect(202)?;
     ensure!(answer["matched"] == 1 && answer["id"] != Value::Null, "unexpected: {answer}");
     let what = "the replayed delivery is delivered";
-    // One that was delivered before its replay is only to be seen again once it is in its new epoch.
+    // A delivery that was delivered before the replay is recognised by its new epoch.
     let again = |d: &Delivery| d.is("delivered") && d.epoch > ended.epoch;
     let shown = scene.delivery_when(what, &ended.event_id, scene.soon(), again).await?;
     ensure!(shown.epoch == 1, "epoch {} after one replay", shown.epoch);
     let last = shown.attempts.last().context("no attempts are shown")?;
     ensure!((last.epoch, last.n, last.outcome.as_str()) == (1, 0, "success"), "the last attempt is {last:?}");
     let arrivals = scene.receiver().arrivals(&subscription.path);
-    ensure!(arrivals.len() == ended.attempts.len() + 1, "{} requests arrived in the end", arrivals.len());
+    ensure!(arrivals.len() == ended.attempts.len() + 1, "{} requests arrived in total", arrivals.len());
     let arrival = &arrivals[ended.attempts.len()];
     ensure!(
         arrival.webhook_id() == ended.id && arrival.body == arrivals[0].body,
-        "a replay is another request"
+        "the replay differs from the first request"
     );
     check_signature(arrival, subscription)
 }

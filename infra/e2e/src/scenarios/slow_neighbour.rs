@@ -1,4 +1,4 @@
-//! A URL that never answers, with many events, does not delay another one.
+//! A URL that never responds, with many events, does not delay another one.
 
 use anyhow::Result;
 
@@ -13,11 +13,11 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let mut neighbour = Neighbour::new(&scene).await?;
     let hanging = scene.subscribe("hanging", Reply::Hang).await?;
     scene.post_many("hanging", EVENTS).await?;
-    // From here on there are attempts that hang.
+    // From here on, attempts hang.
     scene.arrivals(&hanging.path, 1, scene.soon()).await?;
     for _ in 0..CHECKS {
         neighbour.check(&scene).await?;
     }
-    // The host has better to do than to wait for the rest of them.
+    // So that the host does not attempt the rest of them during other scenarios.
     scene.unsubscribe(&hanging).await
 }

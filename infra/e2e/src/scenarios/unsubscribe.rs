@@ -1,4 +1,4 @@
-//! What a deleted subscription had waiting or parked is given up, visibly.
+//! The waiting and parked deliveries of a deleted subscription die, and are shown as dead.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let parked_id = scene.post("parked").await?;
     let waiting_id = scene.post("waiting").await?;
     scene.delivery_when("one is parked", &parked_id, scene.soon(), |d| d.is("parked")).await?;
-    // By then it waits for minutes and hours, and not for a moment.
+    // By then, the next retry is far away.
     let within = scene.within(Duration::from_secs(3600));
     scene
         .delivery_when("one is waiting", &waiting_id, within, |d| d.is("waiting") && d.attempts.len() >= 5)

@@ -3,23 +3,23 @@ use clap::{ArgGroup, Args, Subcommand};
 #[derive(Args)]
 pub(crate) struct DeadLettersArgs {
     #[command(subcommand)]
-    pub(super) ask: Ask,
+    pub(super) command: DeadLettersCommand,
 }
 
 #[derive(Subcommand)]
-pub(super) enum Ask {
-    /// One line for each message: id, time, receipts, queue, what it is about, and why it is here. Never a payload.
+pub(super) enum DeadLettersCommand {
+    /// List messages, one per line: id, time, receive count, queue, contents and reason. Never shows a payload.
     List(List),
-    /// Everything about one message, with its text, which may contain the payload of an event.
+    /// Show one message with its text, which may contain the payload of an event.
     Show(Show),
-    /// Send messages back to the queues that they belong to, and delete them here.
+    /// Send messages back to their queues and delete them from the dead-letter queue.
     Requeue(Requeue),
 }
 
-/// Region, credentials and endpoint are found as the AWS command line finds them: AWS_REGION, AWS_PROFILE and so on.
+/// Region, credentials and endpoint are found as by the AWS CLI: AWS_REGION, AWS_PROFILE and so on.
 #[derive(Args)]
 pub(super) struct DeadLetterQueue {
-    /// The dead-letter queue.
+    /// The URL of the dead-letter queue.
     #[arg(long = "queue-url", value_name = "URL", env = "HOLDFAST_DEAD_LETTER_QUEUE_URL")]
     pub(super) url: String,
 }
@@ -28,7 +28,7 @@ pub(super) struct DeadLetterQueue {
 pub(super) struct List {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
-    /// How many messages are shown at most.
+    /// Maximum number of messages to show.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) limit: usize,
 }
@@ -50,19 +50,19 @@ pub(super) struct Requeue {
     /// The ids of messages, from `list`.
     #[arg(value_name = "ID")]
     pub(super) ids: Vec<String>,
-    /// All messages, instead of some by their ids.
+    /// Requeue all messages.
     #[arg(long)]
     pub(super) all: bool,
-    /// How many messages `--all` means at most.
+    /// Maximum number of messages for `--all`.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub(super) limit: usize,
-    /// Where first attempts go.
+    /// The queue of first attempts.
     #[arg(long, value_name = "URL", env = "HOLDFAST_FIRST_QUEUE_URL")]
     pub(super) first_queue_url: Option<String>,
-    /// Where all other messages go.
+    /// The queue of all other messages.
     #[arg(long, value_name = "URL", env = "HOLDFAST_RETRY_QUEUE_URL")]
     pub(super) retry_queue_url: Option<String>,
-    /// Where every message goes, whatever it is: needed for messages that this Holdfast cannot read.
+    /// The queue for every message: required for messages that this release cannot read.
     #[arg(long, value_name = "URL")]
     pub(super) to: Option<String>,
 }

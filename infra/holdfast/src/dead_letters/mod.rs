@@ -1,7 +1,7 @@
-//! `holdfast dead-letters`: what became of messages that Holdfast could not handle, and the way back for them.
+//! `holdfast dead-letters`: shows messages that Holdfast could not handle, and sends them back to their queues.
 //!
-//! SQS has no list and finds nothing by id: to look at messages is to receive them, which hides them from everybody else.
-//! They are given back as soon as they were looked at, and come back by themselves after a minute should that fail.
+//! SQS can neither list messages nor find them by id: reading a message means receiving it, which hides it from other readers.
+//! Messages are made visible again at once, or by their visibility timeout of a minute if that fails.
 
 mod args;
 mod requeue;
@@ -16,18 +16,18 @@ use holdfast_aws::connect::{self, Timeouts};
 use holdfast_aws::queue::{DeadLetter, DeadLetters};
 
 pub(crate) use args::DeadLettersArgs;
-use args::{Ask, DeadLetterQueue, List, Show};
+use args::{DeadLetterQueue, DeadLettersCommand, List, Show};
 
 const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
 
 /// How many messages are received at most to find one by its id.
-const SEARCHED: usize = 10_000;
+const MAX_SEARCHED: usize = 10_000;
 
 pub(crate) async fn run(args: DeadLettersArgs) -> Result<()> {
-    match args.ask {
-        Ask::List(args) => list(args).await,
-        Ask::Show(args) => show(args).await,
-        Ask::Requeue(args) => requeue::requeue(args).await,
+    match args.command {
+        DeadLettersCommand::List(args) => list(args).await,
+        DeadLettersCommand::Show(args) => show(args).await,
+        DeadLettersCommand::Requeue(args) => requeue::requeue(args).await,
     }
 }
 
@@ -36,11 +36,11 @@ async fn list(args: List) -> Result<()> {
     let found = letters.receive(args.limit, |_| false).await.with_context(|| trouble(&args.queue))?;
     letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
     let lines: String = found.iter().map(|letter| words::line(letter) + "\n").collect();
-    // Not `println!`, which panics when the reader of a pipe has seen enough.
+    // Not `println!`, which panics when the reader of a pipe has closed it.
     std::io::stdout().write_all(lines.as_bytes())?;
     match found.len() {
-        0 => eprintln!("no dead letters (or all of them are being looked at by somebody else just now)"),
-        count if count == args.limit => eprintln!("there may be more: --limit shows more than {count}"),
+        0 => eprintln!("no dead letters (or another reader is looking at all of them now)"),
+        count if count == args.limit => eprintln!("there may be more; show more than {count} with --limit"),
         _ => {}
     }
     Ok(())
@@ -48,7 +48,7 @@ async fn list(args: List) -> Result<()> {
 
 async fn show(args: Show) -> Result<()> {
     let letters = open(&args.queue).await?;
-    let found = letters.receive(SEARCHED, |letter| letter.id == args.id).await;
+    let found = letters.receive(MAX_SEARCHED, |letter| letter.id == args.id).await;
     let found = found.with_context(|| trouble(&args.queue))?;
     letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
     match found.iter().find(|letter| letter.id == args.id) {
@@ -60,12 +60,12 @@ async fn show(args: Show) -> Result<()> {
 async fn open(queue: &DeadLetterQueue) -> Result<DeadLetters> {
     let config = connect::from_profile(TIMEOUTS).await;
     if config.region().is_none() {
-        bail!("no AWS region: set AWS_REGION, or a region in the profile that AWS_PROFILE names");
+        bail!("no AWS region: set AWS_REGION, or the region of the profile in AWS_PROFILE");
     }
     Ok(DeadLetters::new(Client::new(&config), queue.url.clone()))
 }
 
-/// What to look at when AWS does not do what it was asked.
+/// What to check when a call to AWS fails.
 fn trouble(queue: &DeadLetterQueue) -> String {
     format!("{}: check --queue-url, the AWS region and the credentials", queue.url)
 }
@@ -73,7 +73,7 @@ fn trouble(queue: &DeadLetterQueue) -> String {
 fn not_found(id: &str, found: &[DeadLetter]) -> String {
     let count = found.len();
     format!(
-        "no message {id} among the {count} that could be received. `holdfast dead-letters list` shows the ids; a message \
-         that somebody else is looking at comes back within a minute"
+        "no message {id} among the {count} that could be received; `holdfast dead-letters list` shows the ids. A message \
+         that another reader is looking at is visible again within a minute"
     )
 }

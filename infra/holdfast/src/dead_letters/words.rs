@@ -1,18 +1,18 @@
-//! What is said about a dead letter.
+//! Describes dead letters.
 
 use std::fmt::Write;
 
 use holdfast_aws::queue::{DeadLetter, read_message};
-use holdfast_core::records::{Message, Unreadable};
+use holdfast_core::records::{DeliveryTicket, Message, Unreadable};
 
-const WHY_CHARS: usize = 200;
+const MAX_WHY_CHARS: usize = 200;
 
 /// One line, without anything of a payload.
 pub(super) fn line(letter: &DeadLetter) -> String {
     let source = letter.source.as_deref().unwrap_or("?");
-    // Of an ARN, the name of the queue.
+    // The queue's name is the last part of its ARN.
     let source = source.rsplit(':').next().unwrap_or(source);
-    let why: String = why(letter).chars().take(WHY_CHARS).collect();
+    let why: String = why(letter).chars().take(MAX_WHY_CHARS).collect();
     on_one_line(&format!(
         "{}  sent={}  received={}  from={source}  {}  why: {why}",
         letter.id,
@@ -22,7 +22,7 @@ pub(super) fn line(letter: &DeadLetter) -> String {
     ))
 }
 
-/// All that is known. The text comes last, as it is.
+/// All that is known. The text comes last, unchanged.
 pub(super) fn everything(letter: &DeadLetter) -> String {
     let mut all = String::new();
     let mut row = |name: &str, value: &str| {
@@ -49,7 +49,7 @@ fn about(letter: &DeadLetter) -> String {
                 first.url_id
             )
         }
-        Ok(Message::Delivery { key, url_id, epoch, n }) => {
+        Ok(Message::Delivery(DeliveryTicket { key, url_id, epoch, n })) => {
             format!("delivery delivery={} tenant={} url={url_id} epoch={epoch} n={n}", key.id(), key.tenant)
         }
         Ok(Message::Probe { tenant, url_id }) => format!("probe tenant={tenant} url={url_id}"),
@@ -59,10 +59,9 @@ fn about(letter: &DeadLetter) -> String {
         }
         Ok(Message::Job { tenant, id }) => format!("job job={id} tenant={tenant}"),
         Err(Unreadable::Newer(version)) => {
-            format!("a message of version {version}, newer than this Holdfast")
+            format!("a message of version {version}, newer than this release")
         }
-        // Why it is none may quote from it.
-        Err(Unreadable::Poison(_)) => "not a message".to_owned(),
+        Err(Unreadable::Corrupt(_)) => "not a message".to_owned(),
     }
 }
 
@@ -70,7 +69,7 @@ fn sent_at(letter: &DeadLetter) -> String {
     letter.sent_at.map_or_else(|| "?".to_owned(), |at| at.to_string())
 }
 
-/// Functions say why. SQS itself moves a message here that was received too often, and says nothing.
+/// The functions give a reason. SQS gives none when it moves a message that was received too often.
 fn why(letter: &DeadLetter) -> &str {
     match (&letter.why, &letter.source) {
         (Some(why), _) => why,
@@ -79,7 +78,7 @@ fn why(letter: &DeadLetter) -> &str {
     }
 }
 
-/// What others wrote must not move the cursor of a terminal.
+/// Control characters could move the cursor of a terminal.
 fn on_one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -20,9 +20,9 @@ use super::reply::Reply;
 use super::setting::Setting;
 use super::state::Receivers;
 
-const SHOWN_UNLESS_TOLD: usize = 100;
-/// Longer than any attempt waits, and short enough that a forgotten client does not hold its connection for ever.
-const MAX_HANG: Duration = Duration::from_secs(60);
+const DEFAULT_LIMIT: usize = 100;
+/// Longer than any attempt waits, but limited, so that a forgotten client does not keep its connection open.
+const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// `POST /dev/receiver/{name}`
 pub(super) async fn receive(
@@ -34,7 +34,7 @@ pub(super) async fn receive(
     let name = Name::parse(name)?;
     let (reply, retry_after) = receivers.receive(&name, Arrived::new(&headers, &body))?;
     let mut response = match reply {
-        Reply::Status(status) => answer(name.as_str(), status),
+        Reply::Status(status) => respond(name.as_str(), status),
         Reply::Hang => hang().await,
     };
     if let Some(seconds) = retry_after {
@@ -61,7 +61,7 @@ pub(super) async fn show(
     Query(query): Query<HashMap<String, String>>,
 ) -> Result<Json<View>, Problem> {
     let name = Name::parse(name)?;
-    let limit = query.get("limit").map_or(Ok(SHOWN_UNLESS_TOLD), |text| parse_limit(text))?;
+    let limit = query.get("limit").map_or(Ok(DEFAULT_LIMIT), |text| parse_limit(text))?;
     Ok(Json(receivers.show(&name, limit)))
 }
 
@@ -86,20 +86,20 @@ fn parse_limit(text: &str) -> Result<usize, Problem> {
         .ok_or_else(|| Problem::bad_request(format!("limit: must be a number from 1 to {MAX_REQUESTS}")))
 }
 
-/// Says a little, so that there is something to see where answers are shown.
-fn answer(name: &str, status: u16) -> Response {
-    // Every number that a receiver can be told is a status.
+/// With a short text, so that there is something to see where responses are shown.
+fn respond(name: &str, status: u16) -> Response {
+    // Only valid statuses can be set.
     let code = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     match status {
         // These have no body.
         204 | 205 | 304 => code.into_response(),
-        _ => (code, format!("the receiver '{name}' answers {status}\n")).into_response(),
+        _ => (code, format!("the receiver '{name}' responds {status}\n")).into_response(),
     }
 }
 
-/// The server drops the handler, and this with it, when the client goes.
+/// The server drops this future when the client disconnects.
 async fn hang() -> Response {
-    // It cannot end in any other way than by running out of time.
-    let _ = timeout(MAX_HANG, future::pending::<()>()).await;
-    (StatusCode::GATEWAY_TIMEOUT, "nobody went away\n").into_response()
+    // Always times out.
+    let _ = timeout(HANG_TIMEOUT, future::pending::<()>()).await;
+    (StatusCode::GATEWAY_TIMEOUT, "the client did not disconnect\n").into_response()
 }

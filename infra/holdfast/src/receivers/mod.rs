@@ -1,18 +1,17 @@
-//! The built-in development receivers: endpoints to deliver to, so that a newcomer can watch the life of a delivery without
-//! writing a line.
+//! The built-in receivers of development mode, so that deliveries can be tried without writing a receiver.
 //!
 //! | Request | What it does |
 //! |---|---|
-//! | `POST /dev/receiver/{name}` | Receives a delivery, records it, and answers as the receiver's name or switch says. |
-//! | `PUT /dev/receiver/{name}` | Switches what a receiver answers: see [`setting::Setting`]. |
-//! | `GET /dev/receiver/{name}?limit=` | Shows what it received, newest first; 100 requests unless told, 1,000 at most. |
-//! | `DELETE /dev/receiver/{name}` | Forgets what it received, and not how it is switched. |
+//! | `POST /dev/receiver/{name}` | Records a delivery, and responds as the receiver's name or setting says. |
+//! | `PUT /dev/receiver/{name}` | Sets how a receiver responds: see [`setting::Setting`]. |
+//! | `GET /dev/receiver/{name}?limit=` | Shows its requests, newest first: 100 by default, 1,000 at most. |
+//! | `DELETE /dev/receiver/{name}` | Deletes its requests, but not its setting. |
 //! | `GET /dev/receiver` | Lists the receivers with their counts. |
 //!
-//! The name decides. `200` to `599` always answer that status, and `hang` never answers. Every other name is a receiver that
-//! can be switched: it exists from its first use on, and answers 200 until somebody switches it.
+//! `200` to `599` always respond with that status, and `hang` never responds. Every other name is a receiver that can be switched: it
+//! exists from its first use, and responds 200 until it is switched.
 //!
-//! Everything is kept in memory, within limits: the last requests of each receiver, and so many receivers.
+//! Everything is in memory, with limits on the receivers and on the requests of each.
 
 mod handlers;
 mod name;
@@ -32,7 +31,7 @@ use axum::routing::{get, post};
 
 pub(crate) use state::Receivers;
 
-/// Routes for development only: there is no key to show, and anyone who can reach them can read what was delivered.
+/// For development mode only: the routes need no key, and show what was delivered.
 pub(crate) fn router(receivers: Arc<Receivers>) -> Router {
     let one = post(handlers::receive).put(handlers::switch).get(handlers::show).delete(handlers::forget);
     Router::new()

@@ -1,21 +1,21 @@
 use super::problem::Problem;
 use super::reply::{FINAL_STATUSES, Reply};
 
-const LONGEST: usize = 64;
+const MAX_LENGTH: usize = 64;
 
-/// The name of a receiver, checked, and what follows from it.
+/// The checked name of a receiver.
 pub(super) struct Name {
     text: String,
-    /// What a receiver of this name always answers; none if it can be switched.
+    /// How a receiver of this name always responds; `None` if it can be switched.
     fixed: Option<Reply>,
 }
 
 impl Name {
     pub(super) fn parse(text: String) -> Result<Name, Problem> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        if text.is_empty() || text.len() > LONGEST || !text.chars().all(fits) {
+        if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(fits) {
             return Err(Problem::bad_request(format!(
-                "name: a receiver's name is 1 to {LONGEST} letters, digits, '-', '_' or '.'"
+                "name: a receiver's name is 1 to {MAX_LENGTH} letters, digits, '-', '_' or '.'"
             )));
         }
         let fixed = fixed_reply(&text)?;
@@ -31,7 +31,7 @@ impl Name {
     }
 }
 
-/// A number that is no status is refused, because a receiver of that name would answer 200 and surprise.
+/// A number that is not a status is rejected, because such a receiver would respond 200.
 fn fixed_reply(text: &str) -> Result<Option<Reply>, Problem> {
     if text == "hang" {
         return Ok(Some(Reply::Hang));

@@ -3,7 +3,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// An answer that says what is wrong with the request, as `application/problem+json`.
+/// What is wrong with the request, as `application/problem+json`.
 #[derive(Debug)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -11,7 +11,7 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// The detail begins with the name of the field at fault.
+    /// The detail starts with the name of the invalid field.
     pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem { status: StatusCode::BAD_REQUEST, detail: detail.into() }
     }

@@ -7,19 +7,19 @@ use super::record::{Arrived, Recorded};
 use super::reply::Reply;
 use super::setting::Setting;
 
-/// The most requests that a receiver remembers, and so the most that can be asked for.
+/// How many requests a receiver keeps, and so the highest `limit`.
 pub(super) const MAX_REQUESTS: usize = 1_000;
-/// The most bytes of bodies that a receiver remembers: large ones push older requests out sooner.
+/// How many bytes of bodies a receiver keeps: large bodies displace older requests sooner.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// One receiver: how it is switched, and what it received.
+/// One receiver: its setting and its requests.
 pub(super) struct Receiver {
     pub(super) setting: Setting,
     received: u64,
     answered: BTreeMap<String, u64>,
     /// Oldest first.
     requests: VecDeque<Recorded>,
-    /// Of the requests above.
+    /// The size of the bodies in `requests`.
     body_bytes: usize,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct View {
     setting: Setting,
     received: u64,
     answered: BTreeMap<String, u64>,
-    /// Newest first; left out where only counts are asked for.
+    /// Newest first; absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     requests: Option<Vec<Recorded>>,
 }
@@ -41,18 +41,18 @@ impl Receiver {
         Receiver { setting, received: 0, answered: BTreeMap::new(), requests: VecDeque::new(), body_bytes: 0 }
     }
 
-    /// Records the request, and says what to answer and with what `retry-after`.
+    /// Records the request, and returns the response and its `retry-after`.
     pub(super) fn receive(&mut self, arrived: Arrived, now: Now) -> (Reply, Option<u32>) {
         let (reply, retry_after) = self.setting.next();
         self.received += 1;
         *self.answered.entry(reply.to_string()).or_default() += 1;
         self.body_bytes += arrived.body.len();
         self.requests.push_back(Recorded::new(self.received, now, arrived, reply));
-        self.forget_the_oldest();
+        self.drop_oldest();
         (reply, retry_after)
     }
 
-    fn forget_the_oldest(&mut self) {
+    fn drop_oldest(&mut self) {
         while self.requests.len() > MAX_REQUESTS || self.body_bytes > MAX_BODY_BYTES {
             let Some(oldest) = self.requests.pop_front() else { return };
             self.body_bytes -= oldest.body.len();

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::reply::Reply;
 
-/// What an attempt says about itself. Other headers are the HTTP client's affair.
-const HEADERS_OF_INTEREST: [&str; 5] =
+/// The headers that Holdfast sets. The HTTP client sets the others.
+const SHOWN_HEADERS: [&str; 5] =
     ["webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "user-agent"];
 
 /// One request as it arrived.
@@ -20,12 +20,12 @@ pub(super) struct Arrived {
 
 impl Arrived {
     pub(super) fn new(headers: &HeaderMap, body: &[u8]) -> Arrived {
-        let of_interest = HEADERS_OF_INTEREST.into_iter().filter_map(|name| {
+        let shown = SHOWN_HEADERS.into_iter().filter_map(|name| {
             let value = headers.get(name)?;
             Some((name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
         });
         Arrived {
-            headers: of_interest.collect(),
+            headers: shown.collect(),
             authorization: headers.contains_key(AUTHORIZATION),
             body: String::from_utf8_lossy(body).into_owned(),
         }
@@ -39,10 +39,10 @@ pub(super) struct Recorded {
     seq: u64,
     /// Real time, RFC 3339.
     at: String,
-    /// The same moment on the schedule's clock, which may run faster.
+    /// The same moment on the schedule clock.
     schedule_at: String,
     headers: BTreeMap<&'static str, String>,
-    /// Whether there was an `authorization` header. Its value is a secret and not kept.
+    /// Whether there was an `authorization` header. Its value is a secret and is not kept.
     authorization: bool,
     pub(super) body: String,
     answered: Reply,

@@ -2,14 +2,14 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// The statuses that end an exchange. Those below 200 announce another one, so no server can answer with them alone.
+/// Statuses below 200 are not final, so a response cannot consist of one.
 pub(super) const FINAL_STATUSES: std::ops::RangeInclusive<u16> = 200..=599;
 
-/// What a receiver answers. Shown as a number or as `"hang"`.
+/// How a receiver responds. Serialized as a number or as `"hang"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Status(u16),
-    /// Holds the request until the client goes.
+    /// Keeps the request open until the client disconnects.
     Hang,
 }
 

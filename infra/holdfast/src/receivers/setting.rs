@@ -4,16 +4,16 @@ use serde_json::{Map, Value};
 use super::problem::Problem;
 use super::reply::{FINAL_STATUSES, Reply};
 
-/// What a switchable receiver does. `PUT` takes it as `{"answer": 503}` or `{"answer": "hang"}`; what is left out has its
-/// default, so `{}` switches a receiver back.
+/// How a receiver that can be switched responds. `PUT` takes `{"answer": 503}` or `{"answer": "hang"}`; absent fields have their
+/// defaults, so `{}` resets a receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Setting {
     /// A status from 200 to 599, or `"hang"`; 200 by default.
     pub(super) answer: Reply,
-    /// Sent as the `retry-after` of that answer, in seconds.
+    /// The `retry-after` of that response, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retry_after: Option<u32>,
-    /// How many requests are still answered 500 before `answer` is given.
+    /// How many requests still get a 500 before `answer`.
     #[serde(skip_serializing_if = "is_zero")]
     pub(super) fail_next: u32,
 }
@@ -44,7 +44,7 @@ impl Setting {
                 "fail_next" => setting.fail_next = parse_count(name, value)?,
                 _ => {
                     return Err(Problem::bad_request(format!(
-                        "{name}: not known; the fields are answer, retry_after and fail_next"
+                        "{name}: unknown field; the fields are answer, retry_after and fail_next"
                     )));
                 }
             }
@@ -52,7 +52,7 @@ impl Setting {
         Ok(setting)
     }
 
-    /// The next answer, and its `retry-after`.
+    /// The next response and its `retry-after`.
     pub(super) fn next(&mut self) -> (Reply, Option<u32>) {
         if self.fail_next > 0 {
             self.fail_next -= 1;

@@ -10,16 +10,15 @@ use super::record::Arrived;
 use super::reply::Reply;
 use super::setting::Setting;
 
-/// The most receivers that can be switched.
+/// Receivers with a status as their name are limited in number anyway.
 const MAX_SWITCHABLE: usize = 1_000;
 
-/// All development receivers of a host.
+/// All built-in receivers.
 pub(crate) struct Receivers {
     clock: Arc<dyn Clock>,
     kinds: Mutex<Kinds>,
 }
 
-/// Apart, because only those that can be switched are without number by nature and need a limit.
 #[derive(Default)]
 struct Kinds {
     fixed: BTreeMap<String, Receiver>,
@@ -33,31 +32,31 @@ impl Receivers {
 
     pub(super) fn receive(&self, name: &Name, arrived: Arrived) -> Result<(Reply, Option<u32>), Problem> {
         let now = self.clock.both();
-        Ok(self.lock().find_or_make(name)?.receive(arrived, now))
+        Ok(self.lock().find_or_create(name)?.receive(arrived, now))
     }
 
     pub(super) fn switch(&self, name: &Name, setting: Setting) -> Result<View, Problem> {
         if let Some(reply) = name.fixed() {
             let name = name.as_str();
             return Err(Problem::conflict(format!(
-                "the receiver '{name}' always answers {reply}; switch one with another name, such as 'orders'"
+                "the receiver '{name}' always responds {reply}; switch one with another name, such as 'orders'"
             )));
         }
         let mut kinds = self.lock();
-        let receiver = kinds.find_or_make(name)?;
+        let receiver = kinds.find_or_create(name)?;
         receiver.setting = setting;
         Ok(receiver.counts(name.as_str()))
     }
 
-    /// Looking does not make a receiver: one that was never used looks like one that received nothing.
+    /// Does not create a receiver: one that was never used is shown like one that received nothing.
     pub(super) fn show(&self, name: &Name, limit: usize) -> View {
         match self.lock().of(name).get(name.as_str()) {
             Some(receiver) => receiver.newest(name.as_str(), limit),
-            None => make(name).newest(name.as_str(), limit),
+            None => create(name).newest(name.as_str(), limit),
         }
     }
 
-    /// A receiver that is switched stays so. One that is not is the same as one that was never used, and makes room.
+    /// A switched receiver keeps its setting. Any other receiver is removed, because it is the same as a new one.
     pub(super) fn forget(&self, name: &Name) {
         let mut kinds = self.lock();
         let by_name = kinds.of(name);
@@ -72,7 +71,7 @@ impl Receivers {
         kinds.fixed.iter().chain(&kinds.switchable).map(|(name, receiver)| receiver.counts(name)).collect()
     }
 
-    /// Nothing here can panic halfway through a change, so what a poisoned lock guards is whole.
+    /// No change can panic halfway, so the data behind a poisoned lock is consistent.
     fn lock(&self) -> MutexGuard<'_, Kinds> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -83,18 +82,18 @@ impl Kinds {
         if name.fixed().is_some() { &mut self.fixed } else { &mut self.switchable }
     }
 
-    fn find_or_make(&mut self, name: &Name) -> Result<&mut Receiver, Problem> {
+    fn find_or_create(&mut self, name: &Name) -> Result<&mut Receiver, Problem> {
         let full = self.switchable.len() >= MAX_SWITCHABLE;
         let by_name = self.of(name);
         if full && name.fixed().is_none() && !by_name.contains_key(name.as_str()) {
             return Err(Problem::full(format!(
-                "there are {MAX_SWITCHABLE} receivers already; DELETE some that are not switched"
+                "there are {MAX_SWITCHABLE} receivers already; delete some that are not switched"
             )));
         }
-        Ok(by_name.entry(name.as_str().to_owned()).or_insert_with(|| make(name)))
+        Ok(by_name.entry(name.as_str().to_owned()).or_insert_with(|| create(name)))
     }
 }
 
-fn make(name: &Name) -> Receiver {
+fn create(name: &Name) -> Receiver {
     Receiver::new(name.fixed().map_or_else(Setting::default, Setting::always))
 }

@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use super::{Receivers, router};
 
-/// The schedule is a day ahead of real time.
+/// The schedule clock is a day ahead of real time.
 struct StoppedClock;
 
 impl Clock for StoppedClock {
@@ -30,13 +30,13 @@ impl Clock for StoppedClock {
 
 struct Host(Router);
 
-struct Answered {
+struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: String,
 }
 
-impl Answered {
+impl Answer {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
@@ -47,18 +47,18 @@ impl Host {
         Host(router(Arc::new(Receivers::new(Arc::new(StoppedClock)))))
     }
 
-    async fn call(&self, request: Request<Body>) -> Answered {
+    async fn call(&self, request: Request<Body>) -> Answer {
         let response = self.0.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
-        Answered {
+        Answer {
             status: parts.status,
             headers: parts.headers,
             body: String::from_utf8(bytes.into()).unwrap(),
         }
     }
 
-    async fn ask(&self, method: &str, name: &str, body: impl Into<Body>) -> Answered {
+    async fn ask(&self, method: &str, name: &str, body: impl Into<Body>) -> Answer {
         let uri = format!("/dev/receiver{name}");
         self.call(Request::builder().method(method).uri(uri).body(body.into()).unwrap()).await
     }
@@ -73,7 +73,7 @@ impl Host {
 }
 
 #[tokio::test]
-async fn a_number_is_answered_as_it_is_called() {
+async fn a_receiver_named_by_a_status_responds_with_it() {
     let host = Host::start();
     for (name, status) in
         [("/200", 200), ("/500", 500), ("/410", 410), ("/204", 204), ("/302", 302), ("/599", 599)]
@@ -81,9 +81,9 @@ async fn a_number_is_answered_as_it_is_called() {
         assert_eq!(host.post(name).await, status);
     }
     for name in ["/100", "/199", "/600", "/0200", "/99999", "/a%20b", "/%C3%A4"] {
-        let refused = host.ask("POST", name, "{}").await;
-        assert_eq!(refused.status, 400, "{name}");
-        assert!(refused.json()["detail"].as_str().unwrap().starts_with("name: "));
+        let rejected = host.ask("POST", name, "{}").await;
+        assert_eq!(rejected.status, 400, "{name}");
+        assert!(rejected.json()["detail"].as_str().unwrap().starts_with("name: "));
     }
 }
 
@@ -129,22 +129,22 @@ async fn a_receiver_can_be_switched() {
         assert_eq!(failed.status, expected);
         assert!(failed.headers.get("retry-after").is_none());
     }
-    let asked_to_wait = host.ask("POST", "/orders", "{}").await;
-    assert_eq!(asked_to_wait.status, 503);
-    assert_eq!(asked_to_wait.headers["retry-after"], "7");
+    let postponed = host.ask("POST", "/orders", "{}").await;
+    assert_eq!(postponed.status, 503);
+    assert_eq!(postponed.headers["retry-after"], "7");
     assert_eq!(host.show("/orders").await["answered"], json!({"500": 2, "503": 1}));
     host.ask("PUT", "/orders", "{}").await;
     assert_eq!(host.post("/orders").await, 200);
 }
 
 #[tokio::test]
-async fn what_cannot_be_switched_is_refused() {
+async fn an_invalid_switch_is_rejected() {
     let host = Host::start();
     for name in ["/200", "/hang"] {
-        let refused = host.ask("PUT", name, r#"{"answer": 500}"#).await;
-        assert_eq!(refused.status, 409);
-        assert_eq!(refused.headers["content-type"], "application/problem+json");
-        let problem = refused.json();
+        let rejected = host.ask("PUT", name, r#"{"answer": 500}"#).await;
+        assert_eq!(rejected.status, 409);
+        assert_eq!(rejected.headers["content-type"], "application/problem+json");
+        let problem = rejected.json();
         assert_eq!((&problem["type"], &problem["status"]), (&json!("about:blank"), &json!(409)));
         assert_eq!(problem["title"], "Conflict");
     }
@@ -158,14 +158,14 @@ async fn what_cannot_be_switched_is_refused() {
         ("[]", "body"),
         ("", "body"),
     ] {
-        let refused = host.ask("PUT", "/orders", body).await;
-        assert_eq!(refused.status, 400, "{body}");
-        assert!(refused.json()["detail"].as_str().unwrap().starts_with(&format!("{field}: ")), "{body}");
+        let rejected = host.ask("PUT", "/orders", body).await;
+        assert_eq!(rejected.status, 400, "{body}");
+        assert!(rejected.json()["detail"].as_str().unwrap().starts_with(&format!("{field}: ")), "{body}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_receiver_holds_on_for_a_minute() {
+async fn a_hanging_receiver_keeps_the_request_open_for_a_minute() {
     let host = Host::start();
     let started = tokio::time::Instant::now();
     assert_eq!(host.post("/hang").await, 504);
@@ -177,10 +177,10 @@ async fn a_hanging_receiver_holds_on_for_a_minute() {
 }
 
 #[tokio::test]
-async fn the_list_shows_what_was_used() {
+async fn the_list_shows_used_receivers() {
     let host = Host::start();
     assert_eq!(host.show("").await, json!({"receivers": []}));
-    // Looking is not using.
+    // Showing a receiver does not create it.
     host.show("/never").await;
     host.post("/orders").await;
     host.post("/500").await;
@@ -194,7 +194,7 @@ async fn the_list_shows_what_was_used() {
 }
 
 #[tokio::test]
-async fn forgetting_leaves_the_switch_as_it_is() {
+async fn deleting_the_requests_keeps_the_setting() {
     let host = Host::start();
     host.ask("PUT", "/orders", r#"{"answer": 503}"#).await;
     for name in ["/orders", "/other", "/500"] {
@@ -218,14 +218,14 @@ async fn only_the_last_thousand_requests_are_kept() {
     assert_eq!((&requests[0]["seq"], &requests[999]["seq"]), (&json!(1_001), &json!(2)));
     assert_eq!(host.show("/orders").await["requests"].as_array().unwrap().len(), 100);
     for limit in ["0", "1001", "", "-1", "all"] {
-        let refused = host.ask("GET", &format!("/orders?limit={limit}"), "").await;
-        assert_eq!(refused.status, 400);
-        assert!(refused.json()["detail"].as_str().unwrap().starts_with("limit: "));
+        let rejected = host.ask("GET", &format!("/orders?limit={limit}"), "").await;
+        assert_eq!(rejected.status, 400);
+        assert!(rejected.json()["detail"].as_str().unwrap().starts_with("limit: "));
     }
 }
 
 #[tokio::test]
-async fn large_bodies_push_older_requests_out() {
+async fn large_bodies_displace_older_requests() {
     let host = Host::start();
     let large = "x".repeat(1024 * 1024);
     for _ in 0..17 {
@@ -236,7 +236,7 @@ async fn large_bodies_push_older_requests_out() {
 }
 
 #[tokio::test]
-async fn there_is_a_limit_to_the_number_of_receivers() {
+async fn the_number_of_receivers_is_limited() {
     let host = Host::start();
     for n in 0..1_000 {
         assert_eq!(host.post(&format!("/r{n}")).await, 200);

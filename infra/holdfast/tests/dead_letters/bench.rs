@@ -1,4 +1,4 @@
-//! Three queues of a test's own, and the command that is tried on them.
+//! Three queues for one test, and the command under test.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -18,9 +18,9 @@ pub(crate) struct Bench {
     pub(crate) endpoint: String,
 }
 
-/// What the command said, and whether it ended well.
+/// The command's output, and whether it succeeded.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) ok: bool,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -34,21 +34,21 @@ impl Bench {
         let timeouts = Timeouts { attempt: Duration::from_secs(30), operation: Duration::from_secs(90) };
         let client = Client::new(&connect::to_emulator(&endpoint, timeouts).await);
         // Random, because the emulator keeps the queues of earlier runs.
-        let name = format!("letters-{:016x}", getrandom::u64().unwrap());
-        let made = async |which: &str| {
+        let name = format!("letters-{:016x}", fastrand::u64(..));
+        let create = async |which: &str| {
             let request = client.create_queue().queue_name(format!("{name}-{which}"));
             request.send().await.unwrap().queue_url.unwrap()
         };
         let urls = QueueUrls {
-            first: made("first").await,
-            retry: made("retry").await,
-            dead_letters: made("dead").await,
+            first: create("first").await,
+            retry: create("retry").await,
+            dead_letters: create("dead").await,
         };
         let queue = SqsQueue::new(client.clone(), urls.clone(), 1);
         Bench { client, urls, queue, endpoint }
     }
 
-    /// `holdfast dead-letters …` in an environment that has nothing but what it needs.
+    /// `holdfast dead-letters …` with only the environment variables that it needs.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
         command
@@ -64,28 +64,28 @@ impl Bench {
         command
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Said {
-        said(&mut self.command(args))
+    pub(crate) fn run(&self, args: &[&str]) -> CommandOutput {
+        output(&mut self.command(args))
     }
 
     /// As an operator who has named all queues once and for all.
-    pub(crate) fn requeue(&self, args: &[&str]) -> Said {
+    pub(crate) fn requeue(&self, args: &[&str]) -> CommandOutput {
         let mut command = self.command(&["requeue"]);
         command
             .args(args)
             .env("HOLDFAST_FIRST_QUEUE_URL", &self.urls.first)
             .env("HOLDFAST_RETRY_QUEUE_URL", &self.urls.retry);
-        said(&mut command)
+        output(&mut command)
     }
 
     /// The lines of a list, which must end well.
     pub(crate) fn list(&self) -> Vec<String> {
-        let said = self.run(&["list"]);
-        assert!(said.ok, "{said:?}");
-        said.out.lines().map(str::to_owned).collect()
+        let output = self.run(&["list"]);
+        assert!(output.ok, "{output:?}");
+        output.out.lines().map(str::to_owned).collect()
     }
 
-    /// The id of the one message that the list says `about` of.
+    /// The id of the one message whose line contains `about`.
     pub(crate) fn id_of(&self, about: &str) -> String {
         let lines = self.list();
         let of: Vec<_> = lines.iter().filter(|line| line.contains(about)).collect();
@@ -93,7 +93,7 @@ impl Bench {
         of[0].split_whitespace().next().unwrap().to_owned()
     }
 
-    /// Everything that can be received from a queue, with all attributes.
+    /// All messages that can be received from a queue, with all attributes.
     pub(crate) async fn on(&self, url: &str) -> Vec<SqsMessage> {
         let mut all = Vec::new();
         loop {
@@ -110,8 +110,8 @@ impl Bench {
         }
     }
 
-    /// Lets SQS itself give up on what is received once from the retry queue.
-    pub(crate) async fn give_up_at_once(&self) {
+    /// Makes SQS move messages to the dead-letter queue after one receipt from the retry queue.
+    pub(crate) async fn move_after_one_receipt(&self) {
         let request = self
             .client
             .get_queue_attributes()
@@ -128,12 +128,12 @@ impl Bench {
     }
 }
 
-pub(crate) fn said(command: &mut Command) -> Said {
+pub(crate) fn output(command: &mut Command) -> CommandOutput {
     let Output { status, stdout, stderr } = command.output().expect("the binary of this package starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let said = Said { ok: status.success(), out: text(stdout), err: text(stderr) };
-    assert!(!said.err.contains("panicked"), "{said:?}");
-    said
+    let output = CommandOutput { ok: status.success(), out: text(stdout), err: text(stderr) };
+    assert!(!output.err.contains("panicked"), "{output:?}");
+    output
 }
 
 pub(crate) fn first_attempt(event: &str, body: &'static str) -> FirstAttempt {

@@ -1,7 +1,7 @@
 //! `holdfast dead-letters` as a process, on queues of an emulator.
-#![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod bench;
-mod looking;
+mod listing;
 mod refusals;
 mod requeueing;

@@ -7,8 +7,8 @@ use holdfast_e2e::{Receiver, Reply};
 use crate::process::Server;
 
 const EVENTS: usize = 500;
-const AT_ONE_URL: usize = 8;
-/// No attempt ends by itself while the test looks, so that what arrived is what is out.
+const URL_CONCURRENCY: usize = 8;
+/// The timeout is longer than the test, so that all arrivals are in flight.
 const FLAGS: [&str; 8] = [
     "--url-concurrency",
     "8",
@@ -20,9 +20,9 @@ const FLAGS: [&str; 8] = [
     "warn",
 ];
 
-/// A URL that hangs takes its own places and no others.
+/// A URL that hangs does not use up the concurrency of others.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_url_has_only_so_many_attempts_at_a_time() {
+async fn concurrent_attempts_to_one_url_are_limited() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let server = Server::start(folder.path(), 1, &FLAGS);
@@ -31,10 +31,10 @@ async fn one_url_has_only_so_many_attempts_at_a_time() {
     let hanging = scene.subscribe("hanging", Reply::Hang).await.unwrap();
     let good = scene.subscribe("good", Reply::Status(200)).await.unwrap();
     scene.post_many("hanging", EVENTS).await.unwrap();
-    scene.arrivals(&hanging.path, AT_ONE_URL, SOON).await.unwrap();
+    scene.arrivals(&hanging.path, URL_CONCURRENCY, SOON).await.unwrap();
     for number in 1..=20 {
         scene.post("good").await.unwrap();
         scene.arrivals(&good.path, number, Duration::from_secs(2)).await.unwrap();
     }
-    assert_eq!(receiver.count(&hanging.path), AT_ONE_URL);
+    assert_eq!(receiver.count(&hanging.path), URL_CONCURRENCY);
 }

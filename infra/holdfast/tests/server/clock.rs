@@ -10,9 +10,9 @@ use crate::process::Server;
 
 const SPEED: u32 = 3_600;
 
-/// The schedule's clock goes on while nothing runs, and what came due meanwhile is attempted afterwards.
+/// The schedule clock continues while the server is down, and deliveries that became due meanwhile are attempted afterwards.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_schedule_goes_on_over_a_restart() {
+async fn the_schedule_clock_continues_over_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let server = Server::start(folder.path(), SPEED, &[]);
@@ -20,8 +20,8 @@ async fn the_schedule_goes_on_over_a_restart() {
     let scene = Scene::new(&host, "clock");
     let failing = scene.subscribe("failing", Reply::Status(500)).await.unwrap();
     let id = scene.post("failing").await.unwrap();
-    // After six attempts it waits for three quarters of a real second and longer.
-    // An attempt is logged a moment before it is counted: only then is it known when the next one is due.
+    // After six attempts, the wait is at least three quarters of a real second. An attempt is logged a moment before the next due
+    // time is set.
     let waits = |d: &Delivery| d.is("waiting") && d.due_at_ms > d.attempts.last().map(|a| a.at_ms);
     let before =
         scene.delivery_when("it waits", &id, SOON, |d| d.attempts.len() >= 6 && waits(d)).await.unwrap();

@@ -29,7 +29,7 @@ async fn a_frozen_url_stays_frozen_over_a_restart() {
     let url = scene.url(&frozen.url_id).await.unwrap();
     assert_eq!((&url["state"], &url["reason"]), (&"frozen".into(), &"maintenance".into()), "{url}");
     assert_eq!(url["parked"], EVENTS, "{url}");
-    // A good stretch of the schedule's time passes: another URL is retried again and again.
+    // Schedule time passes: another URL is retried several times.
     scene.subscribe("witness", Reply::Status(500)).await.unwrap();
     let witness = scene.post("witness").await.unwrap();
     let within = scene.within(Duration::from_secs(3600));

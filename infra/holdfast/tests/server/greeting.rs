@@ -1,4 +1,4 @@
-//! What is printed at the start works when it is pasted.
+//! The commands that are printed at the start work.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::process::Server;
 
-/// Does what `curl -s URL [-H '…'] [-d '…']` would do, and answers the body.
-fn do_as(line: &str) -> String {
+/// Does what `curl -s URL [-H '…'] [-d '…']` would do. Returns the body.
+fn run_curl(line: &str) -> String {
     let quoted = |flag: &str| {
         let (_, rest) = line.split_once(&format!("{flag} '"))?;
         Some(rest.split_once('\'').expect("a closing quote").0)
@@ -34,7 +34,7 @@ fn do_as(line: &str) -> String {
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a whole answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a complete answer");
     assert!(head.starts_with("HTTP/1.1 2"), "{line}: {answer}");
     body.to_owned()
 }
@@ -46,10 +46,10 @@ async fn the_printed_lines_work() {
     let mut lines =
         std::iter::from_fn(|| Some(server.process.line())).filter(|line| line.starts_with("curl -s http"));
     let [subscribe, post, look] = [(); 3].map(|()| lines.next().unwrap());
-    do_as(&subscribe);
-    do_as(&post);
-    let seen = until("the event is seen at the built-in receiver", SOON, async || {
-        let seen: Value = serde_json::from_str(&do_as(&look))?;
+    run_curl(&subscribe);
+    run_curl(&post);
+    let seen = until("the built-in receiver shows the event", SOON, async || {
+        let seen: Value = serde_json::from_str(&run_curl(&look))?;
         Ok((seen["received"] == 1).then_some(seen))
     });
     let seen = seen.await.unwrap();

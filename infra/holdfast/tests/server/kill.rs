@@ -1,4 +1,4 @@
-//! Whatever was answered with 202 survives a kill at any moment.
+//! Every event that was answered with 202 survives a kill at any moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,7 +17,7 @@ const ROUNDS: usize = 8;
 const POSTERS: usize = 4;
 const SPEED: u32 = 600;
 const TYPE: &str = "order.created";
-/// Short leases, so that what was in flight when the server was killed is tried again soon.
+/// Short leases, so that attempts in flight during a kill are repeated soon.
 pub(crate) const FLAGS: [&str; 6] =
     ["--http-timeout-ms", "2000", "--function-timeout-ms", "5000", "--log-level", "error"];
 const REPLIES: [(&str, Reply); 4] = [
@@ -27,7 +27,7 @@ const REPLIES: [(&str, Reply); 4] = [
     ("slow", Reply::Slow(Duration::from_millis(80))),
 ];
 
-/// Runs with a seed that is chosen anew every time, and printed when it fails.
+/// Runs with a new seed every time, and prints it on failure.
 pub(crate) async fn seeded(run: impl AsyncFnOnce(u64) -> Result<()>) {
     let seed = holdfast_e2e::clock::real_ms();
     if let Err(error) = run(seed).await {
@@ -56,55 +56,59 @@ async fn run(seed: u64) -> Result<()> {
         let posters =
             join_all((0..POSTERS).map(|_| post_until_killed(&host, fastrand::Rng::with_seed(rng.u64(..)))));
         let kill = async {
-            // The moment of the kill is what the seed decides.
+            // The seed decides when the server is killed.
             let _ = tokio::time::timeout(life, std::future::pending::<()>()).await;
             server.kill();
         };
         let (posted, ()) = tokio::join!(posters, kill);
         accepted.extend(posted.into_iter().flatten());
     }
-    ensure!(accepted.len() > ROUNDS, "only {} events were accepted: nothing is shown", accepted.len());
+    ensure!(
+        accepted.len() > ROUNDS,
+        "only {} events were accepted, too few to prove anything",
+        accepted.len()
+    );
     println!("{} events were accepted over {ROUNDS} kills", accepted.len());
     let server = Server::start(folder.path(), SPEED, &FLAGS);
     prove(&server.host(&receiver), &subscriptions, &accepted).await.with_context(|| server.process.stderr())
 }
 
-/// One for each kind of receiver, all of the same type.
+/// One subscription for each kind of receiver, all of the same event type.
 async fn subscribe(host: &Host) -> Result<BTreeMap<&'static str, Subscription>> {
-    let mut made = BTreeMap::new();
+    let mut created = BTreeMap::new();
     for (name, reply) in REPLIES {
         let path = format!("/{name}");
         host.receiver.switch(&path, reply);
         let body = json!({ "url": host.receiver.url(&path), "event_types": [TYPE] });
         let answer = host.post("/v1/subscriptions", body.to_string()).await?.expect(201)?;
         let field = |field| Ok::<_, anyhow::Error>(text(&answer, field)?.to_owned());
-        made.insert(
+        created.insert(
             name,
             Subscription { id: field("id")?, url_id: field("url_id")?, secret: field("secret")?, path },
         );
     }
-    Ok(made)
+    Ok(created)
 }
 
-/// Posts until there is no server any more, and answers what was accepted.
+/// Posts until the server is gone. Returns the ids of the accepted events.
 async fn post_until_killed(host: &Host, mut rng: fastrand::Rng) -> Vec<String> {
     let mut accepted = Vec::new();
     loop {
         let event = |data: Value| json!({ "type": TYPE, "data": data });
         let body = match rng.u32(..20) {
-            // Large enough to be stored apart from its messages.
+            // Large enough to be stored separately from its messages.
             0 => event(Value::from("x".repeat(160_000))),
             1..=4 => (0..5).map(|number| event(json!({ "number": number }))).collect(),
             _ => event(json!({ "number": rng.u32(..) })),
         };
         let Ok(answer) = host.post("/v1/events", body.to_string()).await else { return accepted };
-        let answer = answer.expect(202).expect("sound events are accepted");
+        let answer = answer.expect(202).expect("valid events are accepted");
         let listed = items(&answer).cloned().unwrap_or_else(|_| vec![answer]);
         accepted.extend(listed.iter().map(|item| text(item, "id").expect("an id").to_owned()));
     }
 }
 
-/// For each subscription, every event was received or is to be seen; and where the receiver is good, it was received.
+/// For each subscription, every event was received or is listed. A receiver that always succeeds received every event.
 async fn prove(
     host: &Host,
     subscriptions: &BTreeMap<&'static str, Subscription>,
@@ -129,7 +133,7 @@ async fn prove(
     Ok(())
 }
 
-/// The events that a path answered with success.
+/// The events that a path responded to with success.
 fn received(receiver: &Receiver, path: &str) -> BTreeSet<String> {
     let arrivals = receiver.arrivals(path);
     let good = arrivals.iter().filter(|arrival| arrival.accepted());

@@ -1,4 +1,4 @@
-//! A replay that was answered with 202 is made, whatever is killed meanwhile.
+//! Every replay that was answered with 202 survives a kill at any moment.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use holdfast_e2e::{Host, Receiver, Reply};
 use crate::kill::{FLAGS, seeded};
 use crate::process::Server;
 
-/// 52 hours of the schedule in less than four seconds, so that everything is dead soon.
+/// 52 hours of the schedule take less than four seconds, so that all deliveries are dead soon.
 const FAST: u32 = 50_000;
 const SLOW: u32 = 60;
 const ROUNDS: usize = 8;
 const URLS: usize = 3;
-/// With their twelve attempts each they are too few to disable a URL.
+/// With twelve attempts each, too few to disable a URL.
 const EVENTS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,7 +35,7 @@ async fn run(seed: u64) -> Result<()> {
     for _ in 0..ROUNDS {
         let server = Server::start(folder.path(), SLOW, &FLAGS);
         let host = server.host(&receiver);
-        // Some each round, so that there are some left for the next.
+        // Some each round, so that some are left for the next.
         let some: Vec<String> = left.iter().take(left.len().div_ceil(3)).cloned().collect();
         let life = Duration::from_millis(rng.u64(1..60));
         let kill = async {
@@ -54,11 +54,11 @@ async fn run(seed: u64) -> Result<()> {
     for id in left {
         replayed.extend(replay(&host, &id).await);
     }
-    ensure!(replayed.len() == URLS * EVENTS, "only {} of the dead were replayed", replayed.len());
+    ensure!(replayed.len() == URLS * EVENTS, "only {} dead deliveries were replayed", replayed.len());
     prove(&host, &replayed).await.with_context(|| server.process.stderr())
 }
 
-/// Deliveries that were given up, at receivers that answer 200 from then on.
+/// Dead deliveries to receivers that respond 200 from then on.
 async fn make_dead(server: &Server, receiver: &Receiver) -> Result<BTreeSet<String>> {
     let host = server.host(receiver);
     let scene = Scene::new(&host, "replays");
@@ -82,7 +82,7 @@ async fn make_dead(server: &Server, receiver: &Receiver) -> Result<BTreeSet<Stri
     Ok(dead)
 }
 
-/// The id, if the host said that it is replayed: now, or (409) by a request whose answer was lost.
+/// The id, if the host accepted the replay now (202), or earlier in a request whose answer was lost (409).
 async fn replay(host: &Host, id: &str) -> Option<String> {
     let answer = host.post(&format!("/v1/deliveries/{id}/replay"), "").await.ok()?;
     assert!([202, 409].contains(&answer.status.as_u16()), "unexpected: {answer:?}");

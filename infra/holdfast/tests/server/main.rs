@@ -1,6 +1,6 @@
-//! The whole server as a process: started, driven over HTTP, stopped, killed and started again.
+//! The server as a process: started, driven over HTTP, stopped, killed and restarted.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "tests may panic")]
 
 mod bound;
 mod canaries;

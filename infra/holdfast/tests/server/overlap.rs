@@ -1,4 +1,4 @@
-//! How long a replaced secret signs along is the operator's choice.
+//! `--secret-overlap-hours` sets how long a rotated secret stays valid for signing.
 
 use holdfast_e2e::views::text;
 use holdfast_e2e::{Host, Receiver};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::process::Server;
 
-/// How many signatures a ping has after its subscription's secret was replaced.
+/// How many signatures a ping has after its subscription's secret was rotated.
 async fn signatures(flags: &[&str]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), 1, flags);
@@ -23,7 +23,7 @@ async fn signatures(flags: &[&str]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replaced_secret_signs_along_for_as_long_as_the_operator_says() {
+async fn a_rotated_secret_stays_valid_for_signing_as_long_as_configured() {
     assert_eq!(signatures(&[]).await, 2);
     assert_eq!(signatures(&["--secret-overlap-hours", "0"]).await, 1);
 }

@@ -1,4 +1,4 @@
-//! A server process of a test, which does not outlive it.
+//! A server process, which ends with its test.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -11,10 +11,10 @@ use holdfast_e2e::waiting::until;
 use holdfast_e2e::{Host, Receiver};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// For a start, on a machine that is busy with other tests.
-const START: Duration = Duration::from_secs(60);
+/// For a start on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process and what it says.
+/// A process and its output.
 pub(crate) struct Process {
     child: Child,
     stdout: Lines<String>,
@@ -38,18 +38,18 @@ impl Process {
         let out = child.stdout.take().unwrap();
         std::thread::spawn(move || {
             for text in BufReader::new(out).lines().map_while(Result::ok) {
-                // Nobody listens any more once the test knows where the server is.
+                // The test may not read further lines.
                 let _ = line.send(text);
             }
         });
         let stderr = Arc::new(Mutex::new(String::new()));
-        let (said, mut err) = (Arc::clone(&stderr), child.stderr.take().unwrap());
+        let (log, mut err) = (Arc::clone(&stderr), child.stderr.take().unwrap());
         std::thread::spawn(move || {
             let mut part = [0; 8192];
             while let Ok(length) = err.read(&mut part)
                 && length > 0
             {
-                said.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..length]));
+                log.lock().unwrap().push_str(&String::from_utf8_lossy(&part[..length]));
             }
         });
         Process { child, stdout, stderr }
@@ -61,18 +61,20 @@ impl Process {
 
     /// The next line on standard output.
     pub(crate) fn line(&self) -> String {
-        self.stdout.recv_timeout(START).unwrap_or_else(|_| panic!("no greeting; it says: {}", self.stderr()))
+        self.stdout
+            .recv_timeout(START_TIMEOUT)
+            .unwrap_or_else(|_| panic!("no greeting; its log: {}", self.stderr()))
     }
 
-    /// What else is on standard output by now.
+    /// All further lines on standard output so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.stdout.try_iter().collect()
     }
 
-    /// How the process ended, if it does so in time.
+    /// Waits for the process to end.
     pub(crate) async fn exit(&mut self, within: Duration) -> ExitStatus {
         let ended = until("the process ends", within, async || Ok(self.child.try_wait()?)).await;
-        ended.unwrap_or_else(|error| panic!("{error}; it says: {}", self.stderr()))
+        ended.unwrap_or_else(|error| panic!("{error}; its log: {}", self.stderr()))
     }
 }
 
@@ -83,7 +85,7 @@ impl Drop for Process {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub(crate) struct Server {
     pub(crate) process: Process,
     pub(crate) base: String,
@@ -92,7 +94,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Each start gets a port of its own: nobody else can take the old one while nothing listens there.
+    /// On a new port each time, because another process could take the old one.
     pub(crate) fn start(data: &Path, speed: u32, more: &[&str]) -> Server {
         let (data, speed_text) = (data.to_str().unwrap(), speed.to_string());
         let mut args = vec!["dev", "--listen", "127.0.0.1:0", "--data", data, "--speed", &speed_text];
@@ -104,7 +106,7 @@ impl Server {
         Server { process, base, key, speed }
     }
 
-    /// In strict mode, on a port of its own.
+    /// In strict mode, on a new port.
     pub(crate) fn serve(data: &Path, more: &[&str]) -> Server {
         let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
         args.extend(more);
@@ -112,18 +114,18 @@ impl Server {
         let (first, second) = (process.line(), process.line());
         let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
         let file = data.join("operator-key");
-        assert!(second.contains(file.to_str().unwrap()), "it is not said where the key is: {second}");
+        assert!(second.contains(file.to_str().unwrap()), "the key's file is not printed: {second}");
         let key = std::fs::read_to_string(file).unwrap().trim().to_owned();
         assert!(!first.contains(&key) && !second.contains(&key), "the key is printed");
         Server { process, base, key, speed: 1 }
     }
 
-    /// A client of this server, with the receiver that outlives it.
+    /// A client of this server. The receiver outlives the server.
     pub(crate) fn host(&self, receiver: &Receiver) -> Host {
         Host::with(&self.base, &self.key, self.speed, receiver.clone()).unwrap()
     }
 
-    /// Ends it in the middle of whatever it does.
+    /// Kills it without warning.
     pub(crate) fn kill(mut self) {
         self.process.child.kill().unwrap();
         self.process.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! A start that cannot work says why, and ends.
+//! A server that cannot start says why.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -12,18 +12,18 @@ use crate::process::{Process, Server};
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Starts what must not start, and answers what it said.
+/// Starts a server that must not start. Returns its error output.
 pub(crate) async fn refused(args: &[&str]) -> String {
     let mut process = Process::spawn(args);
     let status = process.exit(SOON).await;
-    assert!(!status.success(), "it started and ended well: {args:?}");
-    // The pipe is read by a thread, which may need a moment longer than the process.
-    let said = holdfast_e2e::waiting::until("it says why", SOON, async || {
+    assert!(!status.success(), "it ended with success: {args:?}");
+    // A thread reads the pipe, and may finish after the process.
+    let output = holdfast_e2e::waiting::until("it reports an error", SOON, async || {
         Ok(Some(process.stderr()).filter(|text| text.contains("holdfast: ") || text.contains("error: ")))
     });
-    let said = said.await.unwrap();
-    assert!(!said.contains("panicked"), "{said}");
-    said
+    let output = output.await.unwrap();
+    assert!(!output.contains("panicked"), "{output}");
+    output
 }
 
 async fn refused_with(data: &Path) -> String {
@@ -36,19 +36,19 @@ async fn a_port_in_use_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let data = folder.path().join("data");
-    let said = refused(&["dev", "--listen", &address, "--data", data.to_str().unwrap()]).await;
-    assert!(said.contains(&address) && said.contains("--listen"), "{said}");
-    assert!(!data.exists(), "something was written before the port was known to be free");
+    let output = refused(&["dev", "--listen", &address, "--data", data.to_str().unwrap()]).await;
+    assert!(output.contains(&address) && output.contains("--listen"), "{output}");
+    assert!(!data.exists(), "the folder was created before the port was bound");
 }
 
 #[tokio::test]
-async fn a_folder_that_cannot_be_made_is_refused() {
+async fn a_folder_that_cannot_be_created_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "a regular file").unwrap();
     let data = file.join("data");
-    let said = refused_with(&data).await;
-    assert!(said.contains(data.to_str().unwrap()), "{said}");
+    let output = refused_with(&data).await;
+    assert!(output.contains(data.to_str().unwrap()), "{output}");
 }
 
 #[tokio::test]
@@ -57,8 +57,8 @@ async fn a_corrupt_store_is_refused_and_left_alone() {
     let file = folder.path().join("holdfast.db");
     let garbage = "garbage ".repeat(1_000);
     fs::write(&file, &garbage).unwrap();
-    let said = refused_with(folder.path()).await;
-    assert!(said.contains("holdfast.db"), "{said}");
+    let output = refused_with(folder.path()).await;
+    assert!(output.contains("holdfast.db"), "{output}");
     assert_eq!(fs::read_to_string(&file).unwrap(), garbage, "the file was changed");
 }
 
@@ -68,37 +68,38 @@ async fn a_newer_store_is_refused() {
     let mut server = Server::start(folder.path(), 1, &[]);
     let host = server.host(&Receiver::start().await.unwrap());
     assert_eq!(host.get("/healthz").await.unwrap().status, 200);
-    // Ended in order, so that everything is in the one file.
+    // Stopped in order, so that everything is in the one file.
     server.terminate();
     let status = server.process.exit(SOON).await;
     assert!(status.success(), "{status}: {}", server.process.stderr());
     let path = folder.path().join("holdfast.db");
     let mut file = fs::File::options().write(true).open(&path).unwrap();
-    // Where a database of this kind keeps the version of its schema.
+    // SQLite stores `user_version` at this offset.
     file.seek(SeekFrom::Start(60)).unwrap();
     file.write_all(&900_u32.to_be_bytes()).unwrap();
     drop(file);
-    let said = refused_with(folder.path()).await;
-    assert!(said.contains("holdfast.db") && said.contains("900"), "{said}");
+    let output = refused_with(folder.path()).await;
+    assert!(output.contains("holdfast.db") && output.contains("900"), "{output}");
 }
 
 #[tokio::test]
-async fn a_second_start_on_the_same_folder_is_refused_and_the_first_goes_on() {
+async fn a_second_server_on_the_same_folder_is_refused_and_the_first_keeps_running() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path(), 1, &[]);
-    let said = refused_with(folder.path()).await;
-    assert!(said.contains(folder.path().to_str().unwrap()), "{said}");
+    let output = refused_with(folder.path()).await;
+    assert!(output.contains(folder.path().to_str().unwrap()), "{output}");
     let host = server.host(&Receiver::start().await.unwrap());
     assert_eq!(host.get("/v1/urls").await.unwrap().status, 200);
 }
 
 #[tokio::test]
-async fn all_bad_flags_are_named_together() {
-    let said = refused(&["dev", "--listen", "0.0.0.0:0", "--speed", "0", "--http-timeout-ms", "40000"]).await;
+async fn all_invalid_flags_are_reported_together() {
+    let output =
+        refused(&["dev", "--listen", "0.0.0.0:0", "--speed", "0", "--http-timeout-ms", "40000"]).await;
     for named in ["0.0.0.0:0", "--speed", "timeout"] {
-        assert!(said.contains(named), "{named} is not named: {said}");
+        assert!(output.contains(named), "{named} is not reported: {output}");
     }
-    assert!(said.lines().count() >= 3, "{said}");
-    let said = refused(&["dev", "--no-such-flag"]).await;
-    assert!(said.contains("--no-such-flag"), "{said}");
+    assert!(output.lines().count() >= 3, "{output}");
+    let output = refused(&["dev", "--no-such-flag"]).await;
+    assert!(output.contains("--no-such-flag"), "{output}");
 }

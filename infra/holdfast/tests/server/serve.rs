@@ -1,4 +1,4 @@
-//! Strict mode: what it refuses, what it does not have, and what a flag allows.
+//! `holdfast serve`: what it refuses, and what flags allow.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::refusals::refused;
 const THIS_MACHINE: [&str; 6] =
     ["--allow-target", "127.0.0.0/8", "--allow-target", "::1/128", "--http-targets", "allow"];
 
-/// A client with a key to a tenant of its own: the operator's is at home nowhere.
+/// A client with a key to its own tenant, because the operator key has none.
 async fn tenant_of(server: &Server, receiver: &Receiver) -> Host {
     server.host(receiver).in_own_tenant().await.unwrap()
 }
 
-/// What is wrong with `url` according to the answer to a subscription of it.
+/// Why a subscription to `url` is rejected.
 async fn refusal(host: &Host, url: &str) -> String {
     let body = json!({"url": url, "event_types": ["*"]}).to_string();
-    let told = host.post("/v1/subscriptions", body).await.unwrap().expect(400).unwrap();
-    assert_eq!(told["errors"][0]["field"], "url", "{told}");
-    told["errors"][0]["detail"].as_str().unwrap().to_owned()
+    let problem = host.post("/v1/subscriptions", body).await.unwrap().expect(400).unwrap();
+    assert_eq!(problem["errors"][0]["field"], "url", "{problem}");
+    problem["errors"][0]["detail"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn it_says_what_it_needs_and_what_it_does_not_take() {
-    let said = refused(&["serve"]).await;
-    assert!(said.contains("--listen") && said.contains("--data"), "{said}");
-    let said = refused(&["serve", "--listen", "127.0.0.1:0", "--data", "x", "--speed", "2"]).await;
-    assert!(said.contains("--speed"), "{said}");
-    let said = refused(&[
+async fn missing_and_invalid_flags_are_reported() {
+    let output = refused(&["serve"]).await;
+    assert!(output.contains("--listen") && output.contains("--data"), "{output}");
+    let output = refused(&["serve", "--listen", "127.0.0.1:0", "--data", "x", "--speed", "2"]).await;
+    assert!(output.contains("--speed"), "{output}");
+    let output = refused(&[
         "serve",
         "--listen",
         "127.0.0.1:0",
@@ -52,18 +52,18 @@ async fn it_says_what_it_needs_and_what_it_does_not_take() {
     ])
     .await;
     for named in ["write 10.0.0.0/8", "\"here\"", "\"0\"", "\"x\"", "--proxy", "timeout"] {
-        assert!(said.contains(named), "{named} is not named: {said}");
+        assert!(output.contains(named), "{named} is not reported: {output}");
     }
-    assert!(!said.contains("pa55word"), "{said}");
+    assert!(!output.contains("pa55word"), "{output}");
 }
 
 #[tokio::test]
-async fn a_folder_whose_clock_was_scaled_is_refused() {
+async fn a_folder_with_an_accelerated_clock_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     Server::start(folder.path(), 3_600, &[]).kill();
     let data = folder.path().to_str().unwrap();
-    let said = refused(&["serve", "--listen", "127.0.0.1:0", "--data", data]).await;
-    assert!(said.contains("--speed") && said.contains(data), "{said}");
+    let output = refused(&["serve", "--listen", "127.0.0.1:0", "--data", data]).await;
+    assert!(output.contains("--speed") && output.contains(data), "{output}");
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn there_are_no_built_in_receivers() {
 }
 
 #[tokio::test]
-async fn only_public_targets_over_https_are_taken() {
+async fn only_public_targets_over_https_are_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let server = Server::serve(folder.path(), &[]);
@@ -93,9 +93,9 @@ async fn only_public_targets_over_https_are_taken() {
         ("https://10.0.0.1/".to_owned(), "a private address, which is not allowed (10.0.0.0/8)"),
         ("https://8.8.8.8:25/".to_owned(), "has the port 25"),
     ] {
-        let told = refusal(&host, &url).await;
-        assert!(told.contains(rule), "{url}: {told}");
-        assert!(!told.contains("--allow-target"), "a stranger is told of flags: {told}");
+        let detail = refusal(&host, &url).await;
+        assert!(detail.contains(rule), "{url}: {detail}");
+        assert!(!detail.contains("--allow-target"), "a flag is named: {detail}");
     }
     let body = json!({"url": "https://8.8.8.8/", "event_types": ["*"]}).to_string();
     host.post("/v1/subscriptions", body).await.unwrap().expect(201).unwrap();
@@ -111,12 +111,12 @@ async fn development_allows_this_machine_and_names_the_flag_for_others() {
         let body = json!({"url": url, "event_types": ["*"]}).to_string();
         host.post("/v1/subscriptions", body).await.unwrap().expect(201).unwrap();
     }
-    let told = refusal(&host, "http://10.0.0.1/").await;
-    assert!(told.ends_with("; start Holdfast with --allow-target 10.0.0.0/8 to allow it"), "{told}");
+    let detail = refusal(&host, "http://10.0.0.1/").await;
+    assert!(detail.ends_with("; start Holdfast with --allow-target 10.0.0.0/8 to allow it"), "{detail}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_allowed_is_delivered_and_what_is_no_longer_allowed_is_blocked() {
+async fn an_allowed_target_is_delivered_to_and_blocked_once_it_is_not_allowed() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let server = Server::serve(folder.path(), &THIS_MACHINE);
@@ -147,12 +147,12 @@ async fn what_is_allowed_is_delivered_and_what_is_no_longer_allowed_is_blocked()
     assert_eq!(
         (receiver.count(&literal.path), receiver.count("/name")),
         (1, 1),
-        "it was attempted all the same"
+        "a blocked URL was attempted"
     );
 }
 
 async fn first_attempt(host: &Host, event_id: &str) -> Value {
-    let shown = until("an attempt can be seen", SOON, async || {
+    let shown = until("an attempt is shown", SOON, async || {
         let path = format!("/v1/deliveries?event={event_id}");
         let found = host.get(&path).await?.expect(200)?;
         let Some(id) = found["items"][0]["id"].as_str() else { return Ok(None) };
@@ -163,20 +163,20 @@ async fn first_attempt(host: &Host, event_id: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_key_is_kept_for_its_owner_and_never_printed() {
+async fn only_the_owner_can_read_the_key_and_it_is_never_printed() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let mut server = Server::serve(folder.path(), &["--log-level", "debug", "--log-format", "json"]);
     let mode = std::fs::metadata(folder.path().join("operator-key")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let key = server.key.clone();
-    assert!(key.starts_with("hf_op_"), "another kind of key");
+    assert!(key.starts_with("hf_op_"), "not an operator key");
     tenant_of(&server, &receiver).await;
     server.terminate();
     assert!(server.process.exit(Duration::from_secs(30)).await.success());
-    let said = format!("{}{}", server.process.lines().concat(), server.process.stderr());
-    assert!(said.contains("starting") && !said.contains(&key), "the key is printed");
+    let output = format!("{}{}", server.process.lines().concat(), server.process.stderr());
+    assert!(output.contains("starting") && !output.contains(&key), "the key is printed");
 
     let server = Server::serve(folder.path(), &[]);
-    assert_eq!(server.key, key, "it stays the same over a restart");
+    assert_eq!(server.key, key, "the key changed over a restart");
 }

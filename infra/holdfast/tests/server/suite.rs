@@ -11,6 +11,6 @@ async fn the_black_box_suite_passes() {
     let server = Server::start(folder.path(), SPEED, &["--log-level", "warn"]);
     let host = server.host(&Receiver::start().await.unwrap());
     let report = holdfast_e2e::run(&host, None).await;
-    assert!(report.failed.is_empty(), "{:#?}; the server says: {}", report.failed, server.process.stderr());
+    assert!(report.failed.is_empty(), "{:#?}; the server's log: {}", report.failed, server.process.stderr());
     assert_eq!(report.passed.len(), holdfast_e2e::scenarios::all().len());
 }

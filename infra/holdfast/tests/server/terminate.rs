@@ -8,11 +8,11 @@ use crate::process::Server;
 
 const HTTP_TIMEOUT: Duration = Duration::from_secs(4);
 const FLAGS: [&str; 2] = ["--http-timeout-ms", "4000"];
-/// Beyond the timeout: for closing the store.
+/// For closing the store, in addition to the HTTP timeout.
 const CLOSING: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_in_flight_is_finished() {
+async fn attempts_in_flight_are_finished() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let mut server = Server::start(folder.path(), 1, &FLAGS);
@@ -33,7 +33,7 @@ async fn what_is_in_flight_is_finished() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_receiver_that_hangs_does_not_hold_the_end() {
+async fn a_hanging_receiver_does_not_delay_the_stop() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
     let mut server = Server::start(folder.path(), 1, &FLAGS);

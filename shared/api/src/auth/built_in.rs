@@ -1,6 +1,6 @@
 use holdfast_core::ids::{Tenant, fingerprint};
 
-/// What is kept of a key: its hash, which tells nobody the key.
+/// The hash of a key, which does not reveal the key.
 pub struct HashedKey(pub(super) String);
 
 impl HashedKey {
@@ -10,14 +10,14 @@ impl HashedKey {
     }
 }
 
-/// An operator's key that the host was configured with. It is listed beside the stored ones, and cannot be deleted.
+/// An operator key that the host was configured with. It is listed beside the stored ones, and cannot be deleted.
 pub struct BuiltIn {
-    /// Stands where stored keys have their id: in lists and in histories.
+    /// Used where stored keys have their id: in lists and in histories.
     pub name: &'static str,
     pub key: HashedKey,
-    /// The tenant that is meant when a call names none. It exists although nobody made a key for it.
+    /// The default tenant of calls with this key. It exists without a stored key.
     pub home: Option<Tenant>,
     pub description: &'static str,
-    /// A sentence for whoever tries to delete it: where it comes from, and how to change it.
+    /// A sentence for the answer to a delete: where the key comes from, and how to change it.
     pub change: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Keys that were looked up a moment ago. Only those that were found: a new key is then valid at once, everywhere.
+//! Keys that were looked up a moment ago. Only those that were found, so that a new key is valid everywhere at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,68 +8,68 @@ use holdfast_core::ids::KeyId;
 use holdfast_core::records::KeyRecord;
 use holdfast_core::time::Timestamp;
 
-/// In real time. A revoked key must be refused everywhere within 5 s, and the look-up itself takes some of them.
-const KEPT: Duration = Duration::from_secs(2);
-const MAX_KEPT: usize = 10_000;
+/// In real time. A deleted key must be rejected everywhere within 5 s, and the lookup itself takes some of that.
+const TTL: Duration = Duration::from_secs(2);
+const MAX_ENTRIES: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct KeyCache {
-    known: Mutex<Known>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Default)]
-struct Known {
-    by_hash: HashMap<String, Kept>,
-    /// How often something was forgotten.
+struct Entries {
+    by_hash: HashMap<String, Entry>,
+    /// Counts removals.
     revision: u64,
 }
 
-struct Kept {
+struct Entry {
     key: Arc<KeyRecord>,
-    /// When the look-up began.
-    asked_at: Timestamp,
+    /// When the lookup started.
+    looked_up_at: Timestamp,
 }
 
-impl Kept {
+impl Entry {
     fn is_fresh(&self, now: Timestamp) -> bool {
-        self.asked_at <= now && now < self.asked_at + KEPT
+        self.looked_up_at <= now && now < self.looked_up_at + TTL
     }
 }
 
 impl KeyCache {
     pub(super) fn get(&self, hash: &str, now: Timestamp) -> Option<Arc<KeyRecord>> {
-        let known = self.lock();
-        let kept = known.by_hash.get(hash).filter(|kept| kept.is_fresh(now))?;
-        kept.key.is_valid_at(now).then(|| Arc::clone(&kept.key))
+        let entries = self.lock();
+        let entry = entries.by_hash.get(hash).filter(|entry| entry.is_fresh(now))?;
+        entry.key.is_valid_at(now).then(|| Arc::clone(&entry.key))
     }
 
-    /// To be asked for before a look-up begins, and handed back with what it found.
+    /// Read it before a lookup, and pass it to `insert` with the result.
     pub(super) fn revision(&self) -> u64 {
         self.lock().revision
     }
 
-    pub(super) fn keep(&self, key: Arc<KeyRecord>, asked_at: Timestamp, revision: u64) {
-        let mut known = self.lock();
-        // Somebody revoked a key while this one was looked up: it may be the one.
-        if known.revision != revision {
+    pub(super) fn insert(&self, key: Arc<KeyRecord>, looked_up_at: Timestamp, revision: u64) {
+        let mut entries = self.lock();
+        // A key was deleted during the lookup, and it may be this one.
+        if entries.revision != revision {
             return;
         }
-        if known.by_hash.len() >= MAX_KEPT {
-            known.by_hash.retain(|_, kept| kept.is_fresh(asked_at));
+        if entries.by_hash.len() >= MAX_ENTRIES {
+            entries.by_hash.retain(|_, entry| entry.is_fresh(looked_up_at));
         }
-        if known.by_hash.len() < MAX_KEPT {
-            known.by_hash.insert(key.hash.clone(), Kept { key, asked_at });
+        if entries.by_hash.len() < MAX_ENTRIES {
+            entries.by_hash.insert(key.hash.clone(), Entry { key, looked_up_at });
         }
     }
 
-    pub(super) fn forget(&self, id: &KeyId) {
-        let mut known = self.lock();
-        known.revision += 1;
-        known.by_hash.retain(|_, kept| kept.key.id != *id);
+    pub(super) fn evict(&self, id: &KeyId) {
+        let mut entries = self.lock();
+        entries.revision += 1;
+        entries.by_hash.retain(|_, entry| entry.key.id != *id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -85,7 +85,6 @@ mod tests {
     fn key(text: &str) -> Arc<KeyRecord> {
         let hash = fingerprint(text.as_bytes());
         Arc::new(KeyRecord {
-            v: 1,
             id: KeyId::of(&hash),
             tenant: None,
             role: Role::Operator,
@@ -97,36 +96,36 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_known_for_two_seconds() {
+    fn a_key_is_cached_for_two_seconds() {
         let (cache, key) = (KeyCache::default(), key("a"));
-        cache.keep(key.clone(), START, cache.revision());
-        let known_at = |ms: i64| cache.get(&key.hash, Timestamp::from_millis(1_000_000 + ms)).is_some();
-        assert!(known_at(0) && known_at(1_999));
-        assert!(!known_at(2_000));
-        assert!(!known_at(-1), "a clock that was set back makes nothing last longer");
+        cache.insert(key.clone(), START, cache.revision());
+        let cached_at = |ms: i64| cache.get(&key.hash, Timestamp::from_millis(1_000_000 + ms)).is_some();
+        assert!(cached_at(0) && cached_at(1_999));
+        assert!(!cached_at(2_000));
+        assert!(!cached_at(-1), "setting the clock back must not extend an entry");
     }
 
     #[test]
-    fn what_was_looked_up_while_a_key_was_revoked_is_not_kept() {
+    fn a_key_that_was_looked_up_during_a_removal_is_not_cached() {
         let (cache, key) = (KeyCache::default(), key("a"));
         let revision = cache.revision();
-        cache.forget(&key.id);
-        cache.keep(key.clone(), START, revision);
+        cache.evict(&key.id);
+        cache.insert(key.clone(), START, revision);
         assert!(cache.get(&key.hash, START).is_none());
-        cache.keep(key.clone(), START, cache.revision());
+        cache.insert(key.clone(), START, cache.revision());
         assert!(cache.get(&key.hash, START).is_some());
-        cache.forget(&key.id);
+        cache.evict(&key.id);
         assert!(cache.get(&key.hash, START).is_none());
     }
 
     #[test]
-    fn it_stays_bounded() {
+    fn the_size_is_limited() {
         let cache = KeyCache::default();
-        for n in 0..MAX_KEPT + 10 {
-            cache.keep(key(&n.to_string()), START, 0);
+        for n in 0..MAX_ENTRIES + 10 {
+            cache.insert(key(&n.to_string()), START, 0);
         }
-        assert_eq!(cache.lock().by_hash.len(), MAX_KEPT);
-        cache.keep(key("later"), START + KEPT, 0);
-        assert_eq!(cache.lock().by_hash.len(), 1, "what is no longer fresh makes room");
+        assert_eq!(cache.lock().by_hash.len(), MAX_ENTRIES);
+        cache.insert(key("later"), START + TTL, 0);
+        assert_eq!(cache.lock().by_hash.len(), 1, "expired entries make room");
     }
 }

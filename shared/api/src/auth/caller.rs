@@ -3,28 +3,28 @@ use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
-use crate::{App, Fault, Problem};
+use crate::{App, Problem};
 
-/// Whose key was given.
+/// The holder of the key in a request.
 pub(super) struct Caller {
-    /// Who it is, for histories: the id of the key, or the name of a built-in one.
+    /// For histories: the id of the key, or the name of a built-in one.
     pub(super) by: String,
     pub(super) role: Role,
-    /// The tenant that is meant when none is named. Only an operator may have none.
+    /// The default tenant. Only an operator may have none.
     pub(super) home: Option<Tenant>,
 }
 
 impl Caller {
-    /// Whoever sent this, if they may do what asks for `role`.
-    pub(super) async fn with(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
+    /// Checks the key and its role.
+    pub(super) async fn authenticate(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
         let key = given.ok_or_else(Problem::unauthorized)?;
-        let found = app.keys.caller(&app.engine, key).await?;
+        let found = app.keys.find(&app.engine, key).await?;
         let caller = found.ok_or_else(Problem::unauthorized)?;
         if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
     }
 
-    /// The tenant that `?tenant=` names, if this caller may and there is one.
+    /// The tenant in `?tenant=`, if there is one and this caller may name it.
     pub(super) async fn named_tenant(&self, parts: &Parts, app: &App) -> Result<Option<Tenant>, Problem> {
         let Some(name) = tenant_param(parts.uri.query().unwrap_or_default())? else { return Ok(None) };
         if self.role != Role::Operator {
@@ -39,17 +39,17 @@ impl Caller {
         }
     }
 
-    /// The one tenant that this is about.
-    pub(super) async fn one_tenant(&self, parts: &Parts, app: &App) -> Result<Tenant, Problem> {
+    /// The named or the default tenant.
+    pub(super) async fn tenant(&self, parts: &Parts, app: &App) -> Result<Tenant, Problem> {
         let named = self.named_tenant(parts, app).await?;
         named.or_else(|| self.home.clone()).ok_or_else(|| {
-            let detail = "is required, because this key is for all tenants: add ?tenant=NAME to the URL";
-            Problem::invalid(vec![Fault::new("tenant", detail)])
+            let detail = "is required, because this key has no tenant; add ?tenant=NAME to the URL";
+            Problem::invalid_field("tenant", detail)
         })
     }
 }
 
-/// The key of `Bearer <key>`. The scheme's case does not matter.
+/// The key in `Bearer <key>`. The scheme is case-insensitive.
 fn bearer(header: &[u8]) -> Option<&[u8]> {
     let space = header.iter().position(|b| *b == b' ')?;
     let (scheme, rest) = header.split_at(space);
@@ -57,15 +57,15 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
     (scheme.eq_ignore_ascii_case(b"bearer") && !key.is_empty()).then_some(key)
 }
 
-/// As strict as other parameters are.
+/// As strict as the other parameters.
 pub(super) fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
     let mut given = url::form_urlencoded::parse(query.as_bytes())
         .filter(|(name, _)| name == "tenant")
         .map(|(_, value)| value.into_owned());
-    let fault = |detail| Err(Problem::invalid(vec![Fault::new("tenant", detail)]));
+    let invalid = |detail| Err(Problem::invalid_field("tenant", detail));
     match (given.next(), given.next()) {
-        (Some(_), Some(_)) => fault("is given more than once"),
-        (Some(name), None) if name.is_empty() => fault("is empty; give a value or leave it out"),
+        (Some(_), Some(_)) => invalid("is given more than once; give it once"),
+        (Some(name), None) if name.is_empty() => invalid("is empty; give a value or leave it out"),
         (name, _) => Ok(name),
     }
 }

@@ -1,4 +1,4 @@
-//! What handlers ask for. Without such a key they are never called.
+//! The extractors of the handlers. Without a key of the required role, a handler is not called.
 
 use std::sync::Arc;
 
@@ -7,37 +7,37 @@ use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
-use super::across::{Across, Tenants};
 use super::caller::{Caller, tenant_param};
-use crate::{App, Fault, Problem};
+use super::list_scope::ListScope;
+use crate::{App, Problem};
 
-/// Whoever may post events of this tenant.
+/// May post events of this tenant.
 pub(crate) struct Producer {
     pub(crate) tenant: Tenant,
 }
 
-/// Whoever may see and change this tenant's things.
+/// May read and change everything of this tenant.
 pub(crate) struct Admin {
     pub(crate) tenant: Tenant,
-    /// Who it is, for histories: the id of the key, or the name of a built-in one.
+    /// For histories: the id of the key, or the name of a built-in one.
     pub(crate) by: String,
 }
 
-/// Whoever may do everything, keys too.
+/// May do everything, with keys too.
 pub(crate) struct Operator {
-    /// The tenant that `?tenant=` names.
+    /// The tenant in `?tenant=`.
     pub(crate) tenant: Option<Tenant>,
 }
 
-/// An operator who makes a key: its tenant is in the body, so that none is named beside it.
-pub(crate) struct KeyMaker;
+/// An operator who creates a key. The tenant is in the body, so `?tenant=` is rejected.
+pub(crate) struct KeyCreator;
 
 impl FromRequestParts<Arc<App>> for Producer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Producer, Problem> {
-        let caller = Caller::with(Role::Ingest, parts, app).await?;
-        Ok(Producer { tenant: caller.one_tenant(parts, app).await? })
+        let caller = Caller::authenticate(Role::Ingest, parts, app).await?;
+        Ok(Producer { tenant: caller.tenant(parts, app).await? })
     }
 }
 
@@ -45,18 +45,18 @@ impl FromRequestParts<Arc<App>> for Admin {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Admin, Problem> {
-        let caller = Caller::with(Role::Admin, parts, app).await?;
-        Ok(Admin { tenant: caller.one_tenant(parts, app).await?, by: caller.by })
+        let caller = Caller::authenticate(Role::Admin, parts, app).await?;
+        Ok(Admin { tenant: caller.tenant(parts, app).await?, by: caller.by })
     }
 }
 
-impl FromRequestParts<Arc<App>> for Across {
+impl FromRequestParts<Arc<App>> for ListScope {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Across, Problem> {
-        let caller = Caller::with(Role::Admin, parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<ListScope, Problem> {
+        let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let named = caller.named_tenant(parts, app).await?;
-        Ok(Across { tenants: named.or(caller.home).map_or(Tenants::All, Tenants::One) })
+        Ok(named.or(caller.home).map_or(ListScope::All, ListScope::One))
     }
 }
 
@@ -64,20 +64,19 @@ impl FromRequestParts<Arc<App>> for Operator {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Operator, Problem> {
-        let caller = Caller::with(Role::Operator, parts, app).await?;
+        let caller = Caller::authenticate(Role::Operator, parts, app).await?;
         Ok(Operator { tenant: caller.named_tenant(parts, app).await? })
     }
 }
 
-impl FromRequestParts<Arc<App>> for KeyMaker {
+impl FromRequestParts<Arc<App>> for KeyCreator {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<KeyMaker, Problem> {
-        Caller::with(Role::Operator, parts, app).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<KeyCreator, Problem> {
+        Caller::authenticate(Role::Operator, parts, app).await?;
         if tenant_param(parts.uri.query().unwrap_or_default())?.is_none() {
-            return Ok(KeyMaker);
+            return Ok(KeyCreator);
         }
-        let detail = "belongs into the body here; leave it out of the URL";
-        Err(Problem::invalid(vec![Fault::new("tenant", detail)]))
+        Err(Problem::invalid_field("tenant", "is not a parameter of this call; put it into the body"))
     }
 }

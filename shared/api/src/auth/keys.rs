@@ -9,13 +9,13 @@ use super::built_in::{BuiltIn, HashedKey};
 use super::cache::KeyCache;
 use super::caller::Caller;
 
-const MAX_TENANTS_KNOWN: usize = 10_000;
+const MAX_CACHED_TENANTS: usize = 10_000;
 
-/// The keys that are taken: those that the host was configured with, and those that are stored. Only hashes are kept of them.
+/// All valid keys: those that the host was configured with, and the stored ones. Only their hashes are kept.
 pub struct Keys {
     built_in: Vec<BuiltIn>,
     cache: KeyCache,
-    /// Tenants stay, so that one look for each is enough.
+    /// Tenants are never deleted, so one lookup for each is enough.
     tenants: Mutex<HashSet<Tenant>>,
 }
 
@@ -25,7 +25,7 @@ impl Keys {
         Keys { built_in, cache: KeyCache::default(), tenants: Mutex::default() }
     }
 
-    /// One built-in key with all roles, at home in this tenant.
+    /// One built-in key with the default tenant `home`.
     #[must_use]
     pub fn single(key: &str, home: Tenant) -> Keys {
         Keys::new(vec![BuiltIn {
@@ -33,7 +33,7 @@ impl Keys {
             key: HashedKey::of(key),
             home: Some(home),
             description: "The key that this host was started with",
-            change: "Start the host with another key instead.",
+            change: "Restart the host with another key instead.",
         }])
     }
 
@@ -41,7 +41,7 @@ impl Keys {
         &self.built_in
     }
 
-    /// The tenants that exist without a stored key, in order.
+    /// The default tenants of the built-in keys, in order. They exist without a stored key.
     pub(super) fn homes(&self) -> Vec<&Tenant> {
         let mut homes: Vec<_> = self.built_in.iter().filter_map(|key| key.home.as_ref()).collect();
         homes.sort();
@@ -49,12 +49,12 @@ impl Keys {
         homes
     }
 
-    /// After a key was deleted: it is refused here at once, and elsewhere when it is looked up again.
-    pub(crate) fn forget(&self, id: &KeyId) {
-        self.cache.forget(id);
+    /// After a key was deleted: this process rejects it at once, and others after their next lookup.
+    pub(crate) fn evict(&self, id: &KeyId) {
+        self.cache.evict(id);
     }
 
-    pub(super) async fn caller(&self, engine: &Engine, key: &[u8]) -> Result<Option<Caller>, Unavailable> {
+    pub(super) async fn find(&self, engine: &Engine, key: &[u8]) -> Result<Option<Caller>, Unavailable> {
         if !access::may_be_key(key) {
             return Ok(None);
         }
@@ -70,7 +70,7 @@ impl Keys {
                 let revision = self.cache.revision();
                 let Some(found) = engine.authenticate(&hash).await? else { return Ok(None) };
                 let found = Arc::new(found);
-                self.cache.keep(Arc::clone(&found), now, revision);
+                self.cache.insert(Arc::clone(&found), now, revision);
                 found
             }
         };
@@ -78,15 +78,13 @@ impl Keys {
     }
 
     pub(super) async fn tenant_exists(&self, engine: &Engine, tenant: &Tenant) -> Result<bool, Unavailable> {
-        let known = |tenants: &HashSet<Tenant>| tenants.contains(tenant);
-        if self.homes().contains(&tenant)
-            || known(&self.tenants.lock().unwrap_or_else(PoisonError::into_inner))
-        {
+        let cached = || self.tenants.lock().unwrap_or_else(PoisonError::into_inner).contains(tenant);
+        if self.homes().contains(&tenant) || cached() {
             return Ok(true);
         }
         let exists = engine.tenant_exists(tenant).await?;
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if exists && tenants.len() < MAX_TENANTS_KNOWN {
+        if exists && tenants.len() < MAX_CACHED_TENANTS {
             tenants.insert(tenant.clone());
         }
         Ok(exists)

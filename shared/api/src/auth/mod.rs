@@ -1,16 +1,16 @@
-//! Who asks, and for whose things.
+//! Authentication, roles and tenants.
 //!
-//! Architecture Invariant: a handler gets a tenant only from one of the extractors here, so that nothing of a tenant is touched
-//! before the key was checked, its role, and whether it may name that tenant.
+//! Architecture Invariant: a handler gets a tenant only from one of the extractors here, so that no tenant's data is touched before
+//! the key, its role and its right to name that tenant were checked.
 
-mod across;
 mod built_in;
 mod cache;
 mod caller;
 mod extract;
 mod keys;
+mod list_scope;
 
-pub(crate) use across::{Across, Owned};
 pub use built_in::{BuiltIn, HashedKey};
-pub(crate) use extract::{Admin, KeyMaker, Operator, Producer};
+pub(crate) use extract::{Admin, KeyCreator, Operator, Producer};
 pub use keys::Keys;
+pub(crate) use list_scope::{ListItem, ListScope};

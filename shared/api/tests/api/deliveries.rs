@@ -34,7 +34,7 @@ async fn a_delivery_is_shown_with_its_attempts() {
     let id = delivery["id"].as_str().unwrap();
     let attempt = json!({
         "n": 0, "epoch": 0, "at": "2026-01-01T00:00:00.000Z", "outcome": "failure", "status": 503,
-        "error": delivery["attempts"][0]["error"], "ms": 3, "excerpt": "as told",
+        "error": delivery["attempts"][0]["error"], "ms": 3, "excerpt": "thanks",
     });
     let expected = json!({
         "id": id, "event_id": "x", "type": "a", "subscription_id": subscription["id"],
@@ -48,7 +48,7 @@ async fn a_delivery_is_shown_with_its_attempts() {
 }
 
 #[tokio::test]
-async fn deliveries_are_narrowed_down() {
+async fn deliveries_are_filtered() {
     let world = World::new();
     let (a, b) = (world.subscribe("a").await, world.subscribe("b").await);
     post(&world, "x").await;
@@ -83,30 +83,30 @@ async fn a_delivered_delivery_is_replayed() {
     world.subscribe("a").await;
     post(&world, "x").await;
     let id = list(&world, "").await[0]["id"].as_str().unwrap().to_owned();
-    let told = world.post(&format!("/v1/deliveries/{id}/replay"), "").await.expect(StatusCode::ACCEPTED);
-    assert_eq!(told, json!({"id": told["id"], "matched": 1}));
+    let answer = world.post(&format!("/v1/deliveries/{id}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    assert_eq!(answer, json!({"id": answer["id"], "matched": 1}));
     let again = world.post(&format!("/v1/deliveries/{id}/replay"), "").await;
     again.problem(409);
     assert!(again.detail().contains("waiting"), "{}", again.detail());
     world.work().await;
     let shown = world.get(&format!("/v1/deliveries/{id}")).await.expect(StatusCode::OK);
     assert_eq!((&shown["state"], &shown["epoch"]), (&json!("delivered"), &json!(1)));
-    let bodies = world.receiver.bodies.lock().unwrap().clone();
+    let bodies = world.receiver.bodies();
     assert_eq!(bodies.len(), 2);
     assert_eq!(bodies[0], bodies[1]);
 }
 
 #[tokio::test]
-async fn what_nobody_subscribes_any_more_is_not_replayed() {
+async fn a_delivery_of_a_deleted_subscription_is_not_replayed() {
     let world = World::new();
     let subscription = world.subscribe("a").await;
     post(&world, "x").await;
     let id = list(&world, "").await[0]["id"].as_str().unwrap().to_owned();
     let path = format!("/v1/subscriptions/{}", subscription["id"].as_str().unwrap());
     world.call("DELETE", &path, "").await;
-    let told = world.post(&format!("/v1/deliveries/{id}/replay"), "").await;
-    told.problem(409);
-    assert!(told.detail().contains("subscription was deleted"), "{}", told.detail());
+    let answer = world.post(&format!("/v1/deliveries/{id}/replay"), "").await;
+    answer.problem(409);
+    assert!(answer.detail().contains("subscription was deleted"), "{}", answer.detail());
 }
 
 #[tokio::test]
@@ -120,18 +120,18 @@ async fn a_delivery_without_its_body_is_not_replayed() {
     let records = world.store.all();
     world.store.purge(Timestamp::from_millis(i64::MAX));
     world.store.put_each(records).await.unwrap();
-    let told = world.post(&format!("/v1/deliveries/{id}/replay"), "").await;
-    told.problem(409);
-    assert!(told.detail().contains("body"), "{}", told.detail());
+    let answer = world.post(&format!("/v1/deliveries/{id}/replay"), "").await;
+    answer.problem(409);
+    assert!(answer.detail().contains("body"), "{}", answer.detail());
 }
 
 #[tokio::test]
-async fn what_a_receiver_said_is_cut_short_in_lists() {
+async fn long_responses_are_cut_in_lists() {
     let world = World::new();
     world.subscribe("a").await;
-    // The cut would fall into the middle of a character.
+    // The limit is in the middle of a character.
     let long = format!("x{}", "é".repeat(1_000));
-    world.receiver.says.set(long.clone()).unwrap();
+    world.receiver.response_body.set(long.clone()).unwrap();
     world.post("/v1/events", r#"{"id":"x","type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
     world.work().await;
     let listed = world.get("/v1/deliveries").await.expect(StatusCode::OK)["items"][0].clone();
@@ -144,7 +144,7 @@ async fn what_a_receiver_said_is_cut_short_in_lists() {
 }
 
 #[tokio::test]
-async fn an_event_that_cannot_be_has_no_deliveries() {
+async fn an_impossible_event_id_has_no_deliveries() {
     let world = World::new();
     for id in ["é".repeat(2_000), "%00".to_owned(), "a%20b".to_owned()] {
         let id: String = url::form_urlencoded::byte_serialize(id.as_bytes()).collect();

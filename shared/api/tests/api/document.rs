@@ -1,4 +1,4 @@
-//! The document by itself, and beside the routes. What the handlers answer is compared with it in `contract`.
+//! The OpenAPI document itself, and its routes. `contract` compares the answers of the handlers with it.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +23,14 @@ pub(crate) fn operations() -> Vec<(String, String, Place, Place)> {
 }
 
 #[tokio::test]
-async fn it_is_public_and_served_as_it_is() {
-    let told = World::new().send(Request::get("/openapi.json").body(Body::empty()).unwrap()).await;
-    assert_eq!(told.expect(StatusCode::OK), *DOCUMENT);
-    assert_eq!(told.header("content-type"), "application/json");
+async fn it_is_public() {
+    let answer = World::new().send(Request::get("/openapi.json").body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.expect(StatusCode::OK), *DOCUMENT);
+    assert_eq!(answer.header("content-type"), "application/json");
 }
 
 #[test]
-fn it_has_the_routes_and_no_others() {
+fn it_has_exactly_the_routes() {
     let documented: BTreeSet<_> = operations().into_iter().map(|(method, path, ..)| (method, path)).collect();
     let routed: BTreeSet<_> =
         ROUTES.iter().map(|(method, path)| ((*method).to_owned(), (*path).to_owned())).collect();
@@ -40,7 +40,7 @@ fn it_has_the_routes_and_no_others() {
 }
 
 #[test]
-fn every_call_names_what_it_can_answer() {
+fn every_operation_lists_its_answers() {
     let mut ids = BTreeSet::new();
     for (method, path, item, operation) in operations() {
         let what = format!("{method} {path}");
@@ -74,7 +74,7 @@ fn every_call_names_what_it_can_answer() {
     }
 }
 
-/// All objects in the document, with the place of each.
+/// Visits all values in the document, with their JSON pointers.
 fn walk(value: &Value, at: &str, visit: &mut impl FnMut(&str, &Value)) {
     visit(at, value);
     match value {
@@ -93,7 +93,7 @@ fn walk(value: &Value, at: &str, visit: &mut impl FnMut(&str, &Value)) {
 }
 
 #[test]
-fn every_reference_leads_somewhere_and_everything_is_referred_to() {
+fn every_reference_resolves_and_every_component_is_used() {
     let mut used = BTreeSet::from(["#/components/responses/MethodNotAllowed".to_owned()]);
     walk(&DOCUMENT, "", &mut |at, value| {
         if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
@@ -113,11 +113,11 @@ fn every_reference_leads_somewhere_and_everything_is_referred_to() {
 }
 
 #[test]
-fn objects_are_closed() {
+fn objects_allow_no_other_fields() {
     let open = ["/paths/~1openapi.json/"];
     walk(&DOCUMENT, "", &mut |at, value| {
         let is_object = value["type"] == "object" || value.get("allOf").is_some();
-        // Fields that others are made of are closed where they are used.
+        // Shared fields are closed by the schemas that use them.
         if is_object && !at.ends_with("Fields") && !open.iter().any(|path| at.starts_with(path)) {
             let closed = [value.get("additionalProperties"), value.get("unevaluatedProperties")];
             assert!(closed.contains(&Some(&json!(false))), "{at}");
@@ -126,7 +126,7 @@ fn objects_are_closed() {
 }
 
 #[test]
-fn examples_are_as_their_schemas_say() {
+fn examples_match_their_schemas() {
     let mut checked = 0;
     walk(&DOCUMENT, "", &mut |at, value| {
         let Some(place) = Place::at(at).filter(|_| value.is_object() && value.get("$ref").is_none()) else {
@@ -135,7 +135,7 @@ fn examples_are_as_their_schemas_say() {
         let schema = place.child("schema");
         let mut check = |schema: &Place, example: &Value| {
             checked += 1;
-            assert!(schema.faults(example).is_empty(), "{at}: {:?}", schema.faults(example));
+            assert!(schema.errors(example).is_empty(), "{at}: {:?}", schema.errors(example));
         };
         if let (Some(schema), Some(example)) = (&schema, value.get("example")) {
             check(schema, example);

@@ -1,4 +1,4 @@
-//! Keys: made, shown once, listed, deleted.
+//! Creating, listing and deleting keys.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use futures_util::future::join_all;
 use holdfast_api::{BuiltIn, HashedKey, Keys};
 use holdfast_core::engine::{DeleteKeyError, NewKey};
+use holdfast_core::records::Record;
 use holdfast_core::rules::access::Role;
 use serde_json::{Value, json};
 
@@ -18,18 +19,18 @@ async fn a_key_is_shown_once_and_listed_without_its_text() {
     let new = json!({
         "tenant": "shop-1", "role": "admin", "description": "the shop", "expires_at": "2026-02-01T00:00:00+01:00",
     });
-    let mut made = world.post("/v1/keys", new.to_string()).await.expect(StatusCode::CREATED);
-    let text = made.as_object_mut().unwrap().remove("key").unwrap();
+    let mut created = world.post("/v1/keys", new.to_string()).await.expect(StatusCode::CREATED);
+    let text = created.as_object_mut().unwrap().remove("key").unwrap();
     let text = text.as_str().unwrap();
     assert_eq!((text.len(), &text[..3]), (35, "hf_"));
     assert!(text[3..].bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()), "{text}");
-    let id = made["id"].as_str().unwrap().to_owned();
+    let id = created["id"].as_str().unwrap().to_owned();
     assert!(id.starts_with("key_") && id.len() == 30, "{id}");
     let expected = json!({
         "id": id, "tenant": "shop-1", "role": "admin", "description": "the shop", "built_in": false,
         "created_at": "2026-01-01T00:00:00.000Z", "expires_at": "2026-01-31T23:00:00.000Z",
     });
-    assert_eq!(made, expected);
+    assert_eq!(created, expected);
 
     let listed = world.get("/v1/keys").await;
     assert!(!String::from_utf8_lossy(&listed.body).contains(text));
@@ -47,18 +48,18 @@ async fn a_key_is_shown_once_and_listed_without_its_text() {
 }
 
 #[tokio::test]
-async fn neither_key_nor_hash_is_stored_in_clear_or_printed() {
+async fn the_key_is_not_stored_and_neither_key_nor_hash_is_printed() {
     let world = World::new();
     let new = NewKey { tenant: None, role: Role::Operator, description: None, expires_at_real: None };
-    let made = world.engine().create_key(new).await.unwrap();
-    let printed = format!("{:?}", made.record);
-    assert!(!printed.contains(&made.text) && !printed.contains(&made.record.hash), "{printed}");
-    let stored = serde_json::to_string(&made.record).unwrap();
-    assert!(!stored.contains(&made.text[3..]), "{stored}");
+    let created = world.engine().create_key(new).await.unwrap();
+    let printed = format!("{:?}", created.record);
+    assert!(!printed.contains(&created.text) && !printed.contains(&created.record.hash), "{printed}");
+    let stored = String::from_utf8(Record::Key(created.record).encode()).unwrap();
+    assert!(!stored.contains(&created.text[3..]), "{stored}");
 }
 
 #[tokio::test]
-async fn bad_keys_are_refused_by_field() {
+async fn invalid_keys_are_rejected_by_field() {
     let world = World::new();
     for (body, fields) in [
         (json!({}), vec!["role"]),
@@ -79,8 +80,8 @@ async fn bad_keys_are_refused_by_field() {
         (json!({"role": "operator", "key": "hf_mine"}), vec!["key"]),
         (json!({"tenant": "#", "expires_at": 1, "x": 1}), vec!["role", "tenant", "expires_at", "x"]),
     ] {
-        let told = world.post("/v1/keys", body.to_string()).await;
-        assert_eq!(told.problem(400), fields, "{body}");
+        let answer = world.post("/v1/keys", body.to_string()).await;
+        assert_eq!(answer.problem(400), fields, "{body}");
     }
     let body = json!({"role": "admin", "tenant": "a"}).to_string();
     world.post("/v1/keys", body.clone()).await.expect(StatusCode::CREATED);
@@ -90,19 +91,19 @@ async fn bad_keys_are_refused_by_field() {
 }
 
 #[tokio::test]
-async fn a_key_ends_at_its_time_which_is_real() {
+async fn a_key_expires_in_real_time() {
     let world = World::new();
     let body = json!({"tenant": "a", "role": "admin", "expires_at": "2026-01-01T00:00:10Z"});
-    let made = world.post("/v1/keys", body.to_string()).await.expect(StatusCode::CREATED);
-    let key = made["key"].as_str().unwrap();
+    let created = world.post("/v1/keys", body.to_string()).await.expect(StatusCode::CREATED);
+    let key = created["key"].as_str().unwrap();
     world.clock.advance(Duration::from_millis(9_999));
     world.call_as(key, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
     world.clock.advance(Duration::from_millis(1));
-    let told = world.call_as(key, "GET", "/v1/urls", "").await;
-    told.problem(401);
-    assert_eq!(told.header("www-authenticate"), "Bearer");
+    let answer = world.call_as(key, "GET", "/v1/urls", "").await;
+    answer.problem(401);
+    assert_eq!(answer.header("www-authenticate"), "Bearer");
     let listed = world.get("/v1/keys?tenant=a").await.expect(StatusCode::OK);
-    assert_eq!(listed["items"][0]["expires_at"], "2026-01-01T00:00:10.000Z", "shown until it is deleted");
+    assert_eq!(listed["items"][0]["expires_at"], "2026-01-01T00:00:10.000Z", "listed until it is deleted");
 }
 
 #[tokio::test]
@@ -126,12 +127,12 @@ async fn keys_are_listed_in_pages_and_by_tenant() {
             assert_eq!(Value::from(items), whole["items"], "{query} {limit}");
         }
     }
-    world.get("/v1/keys?tenant=nobody").await.problem(404);
+    world.get("/v1/keys?tenant=unknown").await.problem(404);
     assert_eq!(world.get("/v1/keys?role=admin").await.problem(400), ["role"]);
 }
 
 #[tokio::test]
-async fn built_in_keys_cannot_be_deleted_and_say_how_to_change_them() {
+async fn built_in_keys_cannot_be_deleted_and_the_answer_says_how_to_change_them() {
     let built_in = BuiltIn {
         name: "development",
         key: HashedKey::of(KEY),
@@ -140,10 +141,10 @@ async fn built_in_keys_cannot_be_deleted_and_say_how_to_change_them() {
         change: "It is kept in a file.",
     };
     let world = World::with_keys(Keys::new(vec![built_in]));
-    let told = world.call("DELETE", "/v1/keys/development", "").await;
-    told.problem(409);
-    assert_eq!(told.detail(), "Not deleted: the key is built in. It is kept in a file.");
-    // With a built-in one, every stored one can go.
+    let answer = world.call("DELETE", "/v1/keys/development", "").await;
+    answer.problem(409);
+    assert_eq!(answer.detail(), "Not deleted: this key is built in. It is kept in a file.");
+    // With a built-in key, every stored one can be deleted.
     let operator = world.key("", "operator").await;
     let listed = world.get("/v1/keys").await.expect(StatusCode::OK);
     let id = listed["items"][1]["id"].as_str().unwrap();
@@ -152,41 +153,41 @@ async fn built_in_keys_cannot_be_deleted_and_say_how_to_change_them() {
     world.call_as(&operator, "GET", "/v1/keys", "").await.problem(401);
 }
 
-/// An operator's key that ends after so long, and its id.
-async fn operator(world: &World, ends_after: Option<Duration>) -> (String, String) {
+/// An operator key and its id.
+async fn operator(world: &World, expires_after: Option<Duration>) -> (String, String) {
     let now_real = world.engine().clock().now_real();
     let new = NewKey {
         tenant: None,
         role: Role::Operator,
         description: None,
-        expires_at_real: ends_after.map(|after| now_real + after),
+        expires_at_real: expires_after.map(|after| now_real + after),
     };
-    let made = world.engine().create_key(new).await.unwrap();
-    (made.text, made.record.id.0)
+    let created = world.engine().create_key(new).await.unwrap();
+    (created.text, created.record.id.0)
 }
 
 #[tokio::test]
-async fn the_last_operators_key_stays() {
+async fn the_last_operator_key_cannot_be_deleted() {
     let world = World::with_keys(Keys::new(Vec::new()));
     let (first, first_id) = operator(&world, None).await;
-    let (_, brief_id) = operator(&world, Some(Duration::from_secs(60))).await;
-    let (_, over_id) = operator(&world, Some(Duration::from_secs(30))).await;
+    let (_, expired_id) = operator(&world, Some(Duration::from_secs(60))).await;
+    let (_, long_expired_id) = operator(&world, Some(Duration::from_secs(30))).await;
     world.clock.advance(Duration::from_secs(60));
     let delete =
         async |id: &str| world.call_as(&first, "DELETE", &format!("/v1/keys/{id}"), Body::empty()).await;
-    let told = delete(&first_id).await;
-    told.problem(409);
-    assert_eq!(told.detail(), "Not deleted: it is the last operator's key. Make another one first.");
-    for over in [&brief_id, &over_id] {
-        assert_eq!(delete(over).await.status, StatusCode::NO_CONTENT, "what is over does not count");
+    let answer = delete(&first_id).await;
+    answer.problem(409);
+    assert_eq!(answer.detail(), "Not deleted: this is the last operator key; create another one first.");
+    for expired in [&expired_id, &long_expired_id] {
+        assert_eq!(delete(expired).await.status, StatusCode::NO_CONTENT, "expired keys do not count");
     }
     operator(&world, None).await;
     assert_eq!(delete(&first_id).await.status, StatusCode::NO_CONTENT);
 }
 
 #[tokio::test]
-async fn of_those_who_delete_the_last_operators_keys_at_once_one_is_refused() {
-    let world = World::new().beside_with_pauses(Keys::new(Vec::new()));
+async fn concurrent_deletes_leave_one_operator_key() {
+    let world = World::new().another_process_with_pauses(Keys::new(Vec::new()));
     for _ in 0..20 {
         let mut ids = Vec::new();
         for _ in 0..5 {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Follows a list to its end. Answers the ids, and the first cursor.
-async fn follow(world: &World, path: &str) -> (Vec<String>, String) {
+/// The ids of all items of a list, and the first cursor.
+async fn list_all(world: &World, path: &str) -> (Vec<String>, String) {
     let (mut ids, mut first, mut cursor) = (Vec::new(), None, String::new());
     loop {
         let page = world.get(&format!("{path}{cursor}")).await.expect(StatusCode::OK);
@@ -34,7 +34,7 @@ async fn filled() -> World {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_without_gaps() {
+async fn pages_have_no_gaps() {
     let world = filled().await;
     for (path, count) in [
         ("/v1/subscriptions?", 5),
@@ -44,17 +44,17 @@ async fn pages_follow_each_other_without_gaps() {
         ("/v1/deliveries?event=x&", 5),
         ("/v1/deliveries?state=delivered&", 10),
     ] {
-        let (whole, _) = follow(&world, &format!("{path}limit=100")).await;
+        let (whole, _) = list_all(&world, &format!("{path}limit=100")).await;
         assert_eq!(whole.len(), count, "{path}");
         for limit in [1, 2, 5] {
-            let (ids, _) = follow(&world, &format!("{path}limit={limit}")).await;
+            let (ids, _) = list_all(&world, &format!("{path}limit={limit}")).await;
             assert_eq!(ids, whole, "{path}limit={limit}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_cursor_is_of_one_list_with_its_filters() {
+async fn a_cursor_is_bound_to_one_list_with_its_filters() {
     let world = filled().await;
     let lists = [
         "/v1/subscriptions?limit=2",
@@ -65,22 +65,22 @@ async fn a_cursor_is_of_one_list_with_its_filters() {
         "/v1/deliveries?limit=2&event=y",
     ];
     for of in lists {
-        let (_, cursor) = follow(&world, of).await;
+        let (_, cursor) = list_all(&world, of).await;
         for with in lists {
-            let told = world.get(&format!("{with}&cursor={cursor}")).await;
+            let answer = world.get(&format!("{with}&cursor={cursor}")).await;
             if of == with {
-                told.expect(StatusCode::OK);
+                answer.expect(StatusCode::OK);
             } else {
-                assert_eq!(told.problem(400), ["cursor"], "{of} {with}");
+                assert_eq!(answer.problem(400), ["cursor"], "{of} {with}");
             }
         }
     }
 }
 
 #[tokio::test]
-async fn a_damaged_cursor_is_refused() {
+async fn a_damaged_cursor_is_rejected() {
     let world = filled().await;
-    let (_, cursor) = follow(&world, "/v1/urls?limit=2").await;
+    let (_, cursor) = list_all(&world, "/v1/urls?limit=2").await;
     let shorter = &cursor[..cursor.len() - 1];
     let changed: String = cursor.chars().rev().collect();
     for bad in [shorter, &changed, &format!("{cursor}AAAA"), "", "AAAAAAAAAAA", "AA", "%00", "é", "null"] {
@@ -89,6 +89,6 @@ async fn a_damaged_cursor_is_refused() {
             ["cursor"]
         );
     }
-    // Another limit is another page size, not another list.
+    // The limit is not part of the list.
     world.get(&format!("/v1/urls?limit=1&cursor={cursor}")).await.expect(StatusCode::OK);
 }

@@ -1,34 +1,34 @@
 //! The API through its router, on the ports in memory.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets something unexpected should fail at once")]
+#![expect(clippy::unwrap_used, reason = "a test should fail at the first unexpected value")]
 
-mod activity;
-mod asking;
-mod bad_input;
+mod attempts_feed;
 mod byte_for_byte;
 mod contract;
 mod deliveries;
 mod document;
 mod events;
-mod following;
 mod hostile_urls;
-mod ids_twice;
-mod in_state;
+mod idempotency;
 mod key_cache;
 mod keys;
 mod lists;
-mod lists_that_grow;
-mod moving;
-mod patching;
-mod pinging;
+mod lists_by_state;
+mod long_lists;
+mod moving_deliveries;
+mod overview;
+mod permissions;
+mod ping;
 mod replay_pace;
 mod replays;
+mod requests;
 mod roles;
-mod rotating;
-mod state_changes;
+mod rotate_secret;
 mod subscriptions;
 mod tenants;
+mod update_subscription;
+mod url_events;
 mod url_history;
 mod urls;
-mod walk;
+mod validation;
 mod world;

@@ -1,4 +1,4 @@
-//! Bulk replays are worked off at the pace of a release, and can be followed.
+//! Bulk replays run at the pace of a release.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use crate::world::World;
 
 const STEP: Duration = Duration::from_secs(5);
 
-/// A URL that was frozen until these events had expired, and is enabled again. Answers its path in the API.
+/// A URL that was frozen until these events had expired, and is enabled again. Returns its path in the API.
 async fn url_with_dead(world: &World, events: usize, sweeps: usize) -> String {
     let url = format!("/v1/urls/{}", world.subscribe("a").await["url_id"].as_str().unwrap());
     world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
@@ -31,7 +31,7 @@ async fn url_with_dead(world: &World, events: usize, sweeps: usize) -> String {
     url
 }
 
-/// Follows a replay to its end, a step at a time. Answers how many were replayed in each step.
+/// Runs a replay to its end, step by step. Returns how many deliveries each step replayed.
 async fn steps_of(world: &World, id: &Value, mut before_step: impl FnMut(usize)) -> (Vec<u64>, Value) {
     let path = format!("/v1/replays/{}", id.as_str().unwrap());
     let (mut steps, mut done) = (Vec::new(), 0);
@@ -40,7 +40,7 @@ async fn steps_of(world: &World, id: &Value, mut before_step: impl FnMut(usize))
         world.work().await;
         let shown = world.get(&path).await.expect(StatusCode::OK);
         let now_done = shown["done"].as_u64().unwrap();
-        assert!(now_done >= done, "went back from {done} to {now_done}");
+        assert!(now_done >= done, "`done` fell from {done} to {now_done}");
         steps.push(now_done - done);
         done = now_done;
         if shown["state"] == "done" {
@@ -66,20 +66,20 @@ fn received(world: &World) -> Vec<String> {
         let body: Value = serde_json::from_slice(body).unwrap();
         body["id"].as_str().unwrap().to_owned()
     };
-    world.receiver.bodies.lock().unwrap().iter().map(id).collect()
+    world.receiver.bodies().iter().map(id).collect()
 }
 
 #[tokio::test]
 async fn ten_thousand_dead_deliveries_are_replayed_in_growing_steps() {
     let world = World::new();
-    // Two sweeps find most of them dead; the others are so without anybody having noticed.
+    // Two sweeps record most of them as dead; the others are expired but not recorded yet.
     let url = url_with_dead(&world, 10_000, 2).await;
-    let found_dead = records(&world).iter().filter(|d| d.state == DeliveryState::Dead).count();
+    let found_dead = records(&world).iter().filter(|d| d.progress.state == DeliveryState::Dead).count();
     assert!((1..10_000).contains(&found_dead), "{found_dead}");
-    let begun = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
-    assert_eq!(begun, json!({"id": begun["id"], "matched": 10_000}));
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    assert_eq!(started, json!({"id": started["id"], "matched": 10_000}));
 
-    let (steps, shown) = steps_of(&world, &begun["id"], |_| {}).await;
+    let (steps, shown) = steps_of(&world, &started["id"], |_| {}).await;
     let mut expected: Vec<u64> = (0..8).map(|n| 1 << n).collect();
     expected.extend([256; 38]);
     expected.push(10_000 - 255 - 38 * 256);
@@ -90,7 +90,7 @@ async fn ten_thousand_dead_deliveries_are_replayed_in_growing_steps() {
 
     let received = received(&world);
     assert_eq!((received.len(), received.iter().collect::<BTreeSet<_>>().len()), (10_000, 10_000));
-    let once = |d: &DeliveryRecord| d.state == DeliveryState::Delivered && d.epoch == 1;
+    let once = |d: &DeliveryRecord| d.progress.state == DeliveryState::Delivered && d.progress.epoch == 1;
     assert!(records(&world).iter().all(once));
 }
 
@@ -98,8 +98,8 @@ async fn ten_thousand_dead_deliveries_are_replayed_in_growing_steps() {
 async fn a_step_with_a_failure_goes_back_to_one() {
     let world = World::new();
     let url = url_with_dead(&world, 40, 1).await;
-    let begun = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
-    let (steps, shown) = steps_of(&world, &begun["id"], |step| {
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    let (steps, shown) = steps_of(&world, &started["id"], |step| {
         let status = if step == 3 { 500 } else { 200 };
         world.receiver.status.store(status, Ordering::Relaxed);
     })
@@ -109,15 +109,17 @@ async fn a_step_with_a_failure_goes_back_to_one() {
     // Those that failed have a schedule of their own.
     world.clock.advance(Duration::from_secs(90));
     world.work().await;
-    assert!(records(&world).iter().all(|d| d.state == DeliveryState::Delivered && d.epoch == 1));
+    assert!(
+        records(&world).iter().all(|d| d.progress.state == DeliveryState::Delivered && d.progress.epoch == 1)
+    );
 }
 
 #[tokio::test]
 async fn a_duplicated_ticket_does_not_double_the_pace() {
     let world = World::new();
     let url = url_with_dead(&world, 100, 1).await;
-    let begun = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
-    let (steps, _) = steps_of(&world, &begun["id"], |_| world.duplicate_tickets()).await;
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    let (steps, _) = steps_of(&world, &started["id"], |_| world.duplicate_tickets()).await;
     assert_eq!(steps, [1, 2, 4, 8, 16, 32, 37]);
     assert_eq!(received(&world).len(), 100);
 }
@@ -128,14 +130,14 @@ async fn a_lost_ticket_is_sent_again_by_the_sweep() {
     let url = url_with_dead(&world, 3, 1).await;
     world.work().await;
     world.queue.broken.store(true, Ordering::Relaxed);
-    let begun = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
     world.queue.broken.store(false, Ordering::Relaxed);
     world.work().await;
-    let path = format!("/v1/replays/{}", begun["id"].as_str().unwrap());
+    let path = format!("/v1/replays/{}", started["id"].as_str().unwrap());
     assert_eq!(world.get(&path).await.expect(StatusCode::OK)["done"], 0);
     world.clock.advance(Duration::from_secs(5 * 60));
     world.sweep().await;
-    assert_eq!(steps_of(&world, &begun["id"], |_| {}).await.0, [1, 2]);
+    assert_eq!(steps_of(&world, &started["id"], |_| {}).await.0, [1, 2]);
 }
 
 #[tokio::test]
@@ -143,8 +145,8 @@ async fn at_a_frozen_url_it_goes_on_and_nothing_is_attempted() {
     let world = World::new();
     let url = url_with_dead(&world, 12, 1).await;
     world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
-    let begun = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
-    assert_eq!(steps_of(&world, &begun["id"], |_| {}).await.0, [1, 2, 4, 5]);
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    assert_eq!(steps_of(&world, &started["id"], |_| {}).await.0, [1, 2, 4, 5]);
     assert_eq!(received(&world), Vec::<String>::new());
     assert_eq!(world.get(&url).await.expect(StatusCode::OK)["parked"], 12);
     let again = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);

@@ -1,4 +1,4 @@
-//! What is replayed, and what is not.
+//! Which deliveries a replay includes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn delivery_of(world: &World, event: &str) -> Value {
     listed["items"][0].clone()
 }
 
-async fn follow(world: &World, id: &Value) -> Value {
+async fn run_to_end(world: &World, id: &Value) -> Value {
     let path = format!("/v1/replays/{}", id.as_str().unwrap());
     for _ in 0..100 {
         world.work().await;
@@ -40,10 +40,11 @@ async fn follow(world: &World, id: &Value) -> Value {
     panic!("the replay does not end");
 }
 
-async fn replay(world: &World, url: &str, wish: Value) -> Value {
-    let begun = world.post(&format!("{url}/replay"), wish.to_string()).await.expect(StatusCode::ACCEPTED);
-    let shown = follow(world, &begun["id"]).await;
-    assert_eq!(shown["matched"], begun["matched"], "{wish}");
+async fn replay(world: &World, url: &str, request: Value) -> Value {
+    let started =
+        world.post(&format!("{url}/replay"), request.to_string()).await.expect(StatusCode::ACCEPTED);
+    let shown = run_to_end(world, &started["id"]).await;
+    assert_eq!(shown["matched"], started["matched"], "{request}");
     shown
 }
 
@@ -58,10 +59,10 @@ async fn a_replay_of_one_delivery_is_shown_as_done() {
     post(&world, "x").await;
     let delivery = delivery_of(&world, "x").await;
     let path = format!("/v1/deliveries/{}/replay", delivery["id"].as_str().unwrap());
-    let begun = world.post(&path, "").await.expect(StatusCode::ACCEPTED);
-    let shown = world.get(&format!("/v1/replays/{}", begun["id"].as_str().unwrap())).await;
+    let started = world.post(&path, "").await.expect(StatusCode::ACCEPTED);
+    let shown = world.get(&format!("/v1/replays/{}", started["id"].as_str().unwrap())).await;
     let expected = json!({
-        "id": begun["id"], "state": "done", "delivery_id": delivery["id"], "since": null, "until": null,
+        "id": started["id"], "state": "done", "delivery_id": delivery["id"], "since": null, "until": null,
         "states": [], "matched": 1, "more": false, "done": 1, "skipped": 0,
         "created_at": "2026-01-01T00:00:00.000Z", "ended_at": "2026-01-01T00:00:00.000Z",
     });
@@ -69,28 +70,29 @@ async fn a_replay_of_one_delivery_is_shown_as_done() {
 }
 
 #[tokio::test]
-async fn a_replay_of_a_url_is_shown_from_its_beginning() {
+async fn a_replay_of_a_url_is_shown_while_it_runs() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
     post(&world, "x").await;
-    let wish = json!({"since": "2026-01-01T00:00:00Z", "states": ["delivered"]});
-    let begun = world.post(&format!("{url}/replay"), wish.to_string()).await.expect(StatusCode::ACCEPTED);
-    let shown = world.get(&format!("/v1/replays/{}", begun["id"].as_str().unwrap())).await;
+    let request = json!({"since": "2026-01-01T00:00:00Z", "states": ["delivered"]});
+    let started =
+        world.post(&format!("{url}/replay"), request.to_string()).await.expect(StatusCode::ACCEPTED);
+    let shown = world.get(&format!("/v1/replays/{}", started["id"].as_str().unwrap())).await;
     let expected = json!({
-        "id": begun["id"], "state": "running", "url_id": url.rsplit('/').next(),
+        "id": started["id"], "state": "running", "url_id": url.rsplit('/').next(),
         "since": "2026-01-01T00:00:00.000Z", "until": "2026-01-01T00:00:00.000Z", "states": ["delivered"],
         "matched": 1, "more": false, "done": 0, "skipped": 0,
         "created_at": "2026-01-01T00:00:00.000Z", "ended_at": null,
     });
     assert_eq!(shown.expect(StatusCode::OK), expected);
-    assert_eq!(counts(&follow(&world, &begun["id"]).await), [1, 1, 0]);
+    assert_eq!(counts(&run_to_end(&world, &started["id"]).await), [1, 1, 0]);
 }
 
 #[tokio::test]
 async fn since_until_and_states_decide_what_is_replayed() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
-    // One each minute: three delivered, then three that die unnoticed.
+    // One each minute: three are delivered, then three expire.
     for id in ["a", "b", "c"] {
         post(&world, id).await;
         world.clock.advance(MINUTE);
@@ -102,22 +104,26 @@ async fn since_until_and_states_decide_what_is_replayed() {
     }
     world.clock.advance(MINUTE * 53 * 60);
     let at = |minute: u32| format!("2026-01-01T00:0{minute}:00Z");
-    for (wish, matched, skipped) in [
+    for (request, matched, skipped) in [
         (json!({"since": at(6)}), 0, 0),
         (json!({"until": at(3)}), 0, 0),
         (json!({"states": ["delivered"], "since": at(1), "until": at(2)}), 1, 0),
-        // From here on `b` is parked, and left alone.
+        // From here on `b` is parked, and skipped.
         (json!({"states": ["delivered"]}), 2, 1),
         (json!({"since": at(5), "states": null}), 1, 0),
         (json!({"states": ["delivered", "dead"]}), 2, 4),
     ] {
-        assert_eq!(counts(&replay(&world, &url, wish.clone()).await), [matched, matched, skipped], "{wish}");
+        assert_eq!(
+            counts(&replay(&world, &url, request.clone()).await),
+            [matched, matched, skipped],
+            "{request}"
+        );
     }
     assert_eq!(world.get(&url).await.expect(StatusCode::OK)["parked"], 6);
 }
 
 #[tokio::test]
-async fn what_cannot_be_replayed_is_skipped_and_counted() {
+async fn deliveries_that_cannot_be_replayed_are_skipped_and_counted() {
     let world = World::new();
     let (gone, silent) = (world.subscribe("a").await, world.subscribe("a?").await);
     let kept = json!({"url": gone["url"], "event_types": ["a"]}).to_string();
@@ -129,10 +135,10 @@ async fn what_cannot_be_replayed_is_skipped_and_counted() {
     deactivate(&world, &silent).await;
     world.receiver.status.store(500, Ordering::Relaxed);
     post(&world, "waits").await;
-    let wish = json!({"states": ["delivered"]});
-    // Of the two deliveries of `x` one has lost its subscription; that of `waits` is waiting.
-    assert_eq!(counts(&replay(&world, &url_of(&kept), wish.clone()).await), [2, 1, 2]);
-    assert_eq!(counts(&replay(&world, &url_of(&silent), wish).await), [1, 0, 1]);
+    let request = json!({"states": ["delivered"]});
+    // The subscription of one of the two deliveries of `x` is deleted; that of `waits` is waiting.
+    assert_eq!(counts(&replay(&world, &url_of(&kept), request.clone()).await), [2, 1, 2]);
+    assert_eq!(counts(&replay(&world, &url_of(&silent), request).await), [1, 0, 1]);
 }
 
 async fn deactivate(world: &World, subscription: &Value) {
@@ -141,15 +147,15 @@ async fn deactivate(world: &World, subscription: &Value) {
 }
 
 #[tokio::test]
-async fn one_delivery_is_refused_with_what_to_do() {
+async fn a_rejected_replay_says_what_to_do() {
     let world = World::new();
     let subscription = world.subscribe("a").await;
     post(&world, "x").await;
     let path = format!("/v1/deliveries/{}/replay", delivery_of(&world, "x").await["id"].as_str().unwrap());
     deactivate(&world, &subscription).await;
-    let told = world.post(&path, "").await;
-    told.problem(409);
-    assert!(told.detail().contains("activate it first"), "{}", told.detail());
+    let answer = world.post(&path, "").await;
+    answer.problem(409);
+    assert!(answer.detail().contains("activate it first"), "{}", answer.detail());
 }
 
 #[tokio::test]
@@ -165,10 +171,10 @@ async fn without_bodies_nothing_is_replayed() {
 }
 
 #[tokio::test]
-async fn bad_wishes_are_refused_by_field() {
+async fn invalid_requests_are_rejected_by_field() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
-    for (wish, fields) in [
+    for (request, fields) in [
         (json!({"since": "yesterday", "until": 5}), vec!["until", "since"]),
         (json!({"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"}), vec!["since"]),
         (json!({"since": "2026-01-01T00:00:01Z"}), vec!["since"]),
@@ -178,9 +184,9 @@ async fn bad_wishes_are_refused_by_field() {
         (json!({"state": "dead"}), vec!["state"]),
         (json!([]), vec![]),
     ] {
-        let mut told = world.post(&format!("{url}/replay"), wish.to_string()).await.problem(400);
-        told.sort_unstable_by(|a, b| b.cmp(a));
-        assert_eq!(told, fields, "{wish}");
+        let mut answer = world.post(&format!("{url}/replay"), request.to_string()).await.problem(400);
+        answer.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(answer, fields, "{request}");
     }
     for body in ["", " ", "{}", r#"{"since":null,"until":null,"states":null}"#] {
         world.post(&format!("{url}/replay"), body).await.expect(StatusCode::ACCEPTED);
@@ -188,7 +194,7 @@ async fn bad_wishes_are_refused_by_field() {
 }
 
 #[tokio::test]
-async fn an_ended_replay_is_kept_as_long_as_deliveries_are() {
+async fn a_finished_replay_is_kept_as_long_as_deliveries() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
     let shown = replay(&world, &url, json!({})).await;
@@ -201,32 +207,32 @@ async fn an_ended_replay_is_kept_as_long_as_deliveries_are() {
 }
 
 #[tokio::test]
-async fn an_enable_replays_what_expired_since_the_url_was_held_back() {
+async fn an_enable_replays_deliveries_that_expired_since_the_url_was_enabled() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
-    let steer = async |action: &str, body: &'static str| {
+    let change = async |action: &str, body: &'static str| {
         world.post(&format!("{url}/{action}"), body).await.expect(StatusCode::OK)
     };
-    let never = steer("enable", r#"{"replay_expired":true}"#).await;
-    assert_eq!(never["replay"], Value::Null, "it was never held back");
+    let never = change("enable", r#"{"replay_expired":true}"#).await;
+    assert_eq!(never["replay"], Value::Null, "it was always enabled");
     let expire = async |id: &str| {
         post(&world, id).await;
         world.clock.advance(MINUTE * 53 * 60);
     };
-    steer("freeze", "").await;
+    change("freeze", "").await;
     expire("long_ago").await;
     world.sweep().await;
-    assert_eq!(steer("enable", "").await["replay"], Value::Null);
+    assert_eq!(change("enable", "").await["replay"], Value::Null);
     world.clock.advance(MINUTE);
-    steer("disable", "").await;
-    steer("freeze", "").await;
+    change("disable", "").await;
+    change("freeze", "").await;
     expire("found_dead").await;
     world.sweep().await;
     expire("unnoticed").await;
     post(&world, "parked").await;
-    let enabled = steer("enable", r#"{"replay_expired":true}"#).await;
+    let enabled = change("enable", r#"{"replay_expired":true}"#).await;
     assert_eq!((&enabled["released"], &enabled["expired"]), (&json!(1), &json!(1)));
-    assert_eq!(counts(&follow(&world, &enabled["replay"]).await)[..2], [2, 2]);
+    assert_eq!(counts(&run_to_end(&world, &enabled["replay"]).await)[..2], [2, 2]);
     world.work().await;
     for (event, state) in [
         ("long_ago", "dead"),

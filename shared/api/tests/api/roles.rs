@@ -1,4 +1,4 @@
-//! What each role may do.
+//! The permissions of each role.
 
 use axum::http::StatusCode;
 
@@ -7,7 +7,7 @@ use crate::world::World;
 const EVENT: &str = r#"{"type":"a","data":1}"#;
 
 #[tokio::test]
-async fn an_ingest_key_posts_events_and_does_nothing_else() {
+async fn an_ingest_key_only_posts_events() {
     let world = World::new();
     let key = world.key("a", "ingest").await;
     for path in ["/v1/events", "/v1/events?tenant=a"] {
@@ -26,24 +26,23 @@ async fn an_ingest_key_posts_events_and_does_nothing_else() {
         ("GET", "/v1/deliveries/x"),
         ("POST", "/v1/deliveries/x/replay"),
     ] {
-        let told = world.call_as(&key, method, path, "{}").await;
-        told.problem(403);
-        let expected = "This key has the role ingest, and this call needs admin or operator: use such a key.";
-        assert_eq!(told.detail(), expected, "{method} {path}");
+        let answer = world.call_as(&key, method, path, "{}").await;
+        answer.problem(403);
+        let expected = "This key has the role ingest; use a key with the role admin or operator.";
+        assert_eq!(answer.detail(), expected, "{method} {path}");
     }
 }
 
 #[tokio::test]
-async fn only_operators_touch_keys() {
+async fn only_operators_manage_keys() {
     let world = World::new();
     for role in ["ingest", "admin"] {
         let key = world.key("a", role).await;
         for (method, path) in [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")] {
-            let told = world.call_as(&key, method, path, "{}").await;
-            told.problem(403);
-            let expected =
-                format!("This key has the role {role}, and this call needs operator: use such a key.");
-            assert_eq!(told.detail(), expected);
+            let answer = world.call_as(&key, method, path, "{}").await;
+            answer.problem(403);
+            let expected = format!("This key has the role {role}; use a key with the role operator.");
+            assert_eq!(answer.detail(), expected);
         }
     }
     let operator = world.key("", "operator").await;
@@ -51,7 +50,7 @@ async fn only_operators_touch_keys() {
 }
 
 #[tokio::test]
-async fn an_admin_key_does_everything_of_its_tenant() {
+async fn an_admin_key_manages_its_tenant() {
     let world = World::new();
     let key = world.key("a", "admin").await;
     let new = r#"{"url":"https://receiver.example/","event_types":["*"]}"#;

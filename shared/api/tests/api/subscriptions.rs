@@ -35,7 +35,7 @@ async fn a_subscription_is_created_shown_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_is_not_given_has_its_default() {
+async fn omitted_fields_have_defaults() {
     let world = World::new();
     let new = json!({
         "url": "http://receiver.example/", "event_types": ["*"], "filters": null, "filter_connector": null,
@@ -53,7 +53,7 @@ async fn an_equal_subscription_is_a_conflict_that_names_the_other() {
     let first = world.subscribe("a").await;
     let equal =
         r#"{"url":"https://receiver.example/b/../a#x","event_types":["*","*"],"description":"other"}"#;
-    let told = world.post("/v1/subscriptions", equal).await;
-    told.problem(409);
-    assert!(told.detail().contains(first["id"].as_str().unwrap()), "{}", told.detail());
+    let answer = world.post("/v1/subscriptions", equal).await;
+    answer.problem(409);
+    assert!(answer.detail().contains(first["id"].as_str().unwrap()), "{}", answer.detail());
 }

@@ -1,4 +1,4 @@
-//! Tenants do not see each other, and operators see all.
+//! Tenants are isolated from each other, and operators see all.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::world::World;
 const EVENT: &str = r#"{"id":"order-1","type":"a","data":1}"#;
 const NEW: &str = r#"{"url":"https://receiver.example/same","event_types":["*"]}"#;
 
-/// Two tenants with equal things, and their keys. Both have delivered one event.
+/// Two tenants with an equal subscription and event, which was delivered, and their keys.
 async fn two() -> (World, [String; 2]) {
     let world = World::new();
     let keys = [world.key("a", "admin").await, world.key("b", "admin").await];
@@ -20,16 +20,16 @@ async fn two() -> (World, [String; 2]) {
     (world, keys)
 }
 
-/// The first of a list, by its id.
+/// The id of the first item of a list.
 async fn first_id(world: &World, key: &str, path: &str) -> String {
     let listed = world.call_as(key, "GET", path, "").await.expect(StatusCode::OK);
     listed["items"][0]["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn another_tenants_things_are_answered_as_if_they_did_not_exist() {
+async fn what_belongs_to_another_tenant_is_answered_as_if_it_did_not_exist() {
     let (world, [a, b]) = two().await;
-    // Something that only `a` has.
+    // Only `a` has this subscription.
     let only = r#"{"url":"https://receiver.example/only","event_types":["x"]}"#;
     let made = world.call_as(&a, "POST", "/v1/subscriptions", only).await.expect(StatusCode::CREATED);
     let subscription = made["id"].as_str().unwrap();
@@ -50,9 +50,9 @@ async fn another_tenants_things_are_answered_as_if_they_did_not_exist() {
         ("GET", "/v1/events/{}", "mine", "nothing".to_owned()),
     ] {
         let theirs = world.call_as(&b, method, &path.replace("{}", id), "").await;
-        let nobodys = world.call_as(&b, method, &path.replace("{}", &unknown), "").await;
+        let unknown = world.call_as(&b, method, &path.replace("{}", &unknown), "").await;
         theirs.problem(404);
-        assert_eq!((theirs.status, &theirs.body), (nobodys.status, &nobodys.body), "{method} {path}");
+        assert_eq!((theirs.status, &theirs.body), (unknown.status, &unknown.body), "{method} {path}");
     }
     for query in [format!("url={url}"), format!("subscription={subscription}"), "event=mine".to_owned()] {
         let path = format!("/v1/deliveries?{query}");
@@ -62,7 +62,7 @@ async fn another_tenants_things_are_answered_as_if_they_did_not_exist() {
 }
 
 #[tokio::test]
-async fn equal_ids_of_two_tenants_are_two_things() {
+async fn equal_ids_of_two_tenants_are_independent() {
     let (world, [a, b]) = two().await;
     let url = first_id(&world, &a, "/v1/urls").await;
     assert_eq!(url, first_id(&world, &b, "/v1/urls").await, "derived from the URL alone");
@@ -83,13 +83,13 @@ async fn only_operators_may_name_another_tenant() {
     let (world, [a, _]) = two().await;
     let ingest = world.key("a", "ingest").await;
     for path in ["/v1/urls", "/v1/urls/x", "/v1/deliveries", "/v1/subscriptions", "/v1/events/x"] {
-        for other in ["b", "nobody", "A%23", "*"] {
-            let told = world.call_as(&a, "GET", &format!("{path}?tenant={other}"), "").await;
-            told.problem(403);
+        for other in ["b", "unknown", "A%23", "*"] {
+            let answer = world.call_as(&a, "GET", &format!("{path}?tenant={other}"), "").await;
+            answer.problem(403);
             assert!(
-                told.detail().contains("only an operator's key may name another one"),
+                answer.detail().contains("only an operator key can name another one"),
                 "{}",
-                told.detail()
+                answer.detail()
             );
         }
     }
@@ -111,15 +111,15 @@ async fn an_operator_names_the_tenant() {
         ("POST", format!("/v1/urls/{url}/freeze")),
         ("GET", "/v1/events/order-1".to_owned()),
     ] {
-        let told = world.call_as(&operator, method, &path, "").await;
-        assert_eq!(told.problem(400), ["tenant"], "{method} {path}");
-        assert!(told.detail().contains("add ?tenant=NAME"), "{}", told.detail());
+        let answer = world.call_as(&operator, method, &path, "").await;
+        assert_eq!(answer.problem(400), ["tenant"], "{method} {path}");
+        assert!(answer.detail().contains("add ?tenant=NAME"), "{}", answer.detail());
         world.call_as(&operator, method, &format!("{path}?tenant=a"), "").await.expect(StatusCode::OK);
         for unknown in ["c", "A", "a%23b", "*"] {
-            let told = world.call_as(&operator, method, &format!("{path}?tenant={unknown}"), "").await;
-            told.problem(404);
-            let expected = "There is no such tenant; make a key for it first, with POST /v1/keys.";
-            assert_eq!(told.detail(), expected);
+            let answer = world.call_as(&operator, method, &format!("{path}?tenant={unknown}"), "").await;
+            answer.problem(404);
+            let expected = "There is no such tenant; create a key for it first, with POST /v1/keys.";
+            assert_eq!(answer.detail(), expected);
         }
     }
     assert_eq!(world.call_as(&operator, "POST", "/v1/events", EVENT).await.problem(400), ["tenant"]);
@@ -130,7 +130,7 @@ async fn an_operator_names_the_tenant() {
 }
 
 #[tokio::test]
-async fn an_operator_at_home_means_home_and_may_name_others() {
+async fn an_operator_with_a_tenant_uses_it_by_default_and_may_name_others() {
     let (world, _) = two().await;
     let operator = world.key("a", "operator").await;
     let own = world.call_as(&operator, "GET", "/v1/deliveries", "").await.expect(StatusCode::OK);
@@ -140,8 +140,8 @@ async fn an_operator_at_home_means_home_and_may_name_others() {
     world.call_as(&operator, "GET", "/v1/events/order-1?tenant=default", "").await.problem(404);
 }
 
-/// Follows a list over all tenants to its end.
-async fn follow(world: &World, key: &str, path: &str) -> Vec<Value> {
+/// All items of a list over all tenants.
+async fn list_all(world: &World, key: &str, path: &str) -> Vec<Value> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
         let page = world.call_as(key, "GET", &format!("{path}{cursor}"), "").await.expect(StatusCode::OK);
@@ -152,9 +152,9 @@ async fn follow(world: &World, key: &str, path: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_operators_lists_go_over_all_tenants_in_order() {
+async fn the_lists_of_an_operator_span_all_tenants_in_order() {
     let (world, [a, b]) = two().await;
-    // The home of the built-in key, and tenants that have nothing.
+    // The tenant of the built-in key, and tenants without any data.
     world.subscribe("home").await;
     world.post("/v1/events", EVENT).await.expect(StatusCode::ACCEPTED);
     world.work().await;
@@ -177,22 +177,22 @@ async fn an_operators_lists_go_over_all_tenants_in_order() {
         ("/v1/deliveries?state=dead&", [0, 0, 0]),
         ("/v1/deliveries?url=x&", [0, 0, 0]),
     ] {
-        let whole = follow(&world, &operator, &format!("{list}limit=100")).await;
+        let whole = list_all(&world, &operator, &format!("{list}limit=100")).await;
         let tenants: Vec<_> = whole.iter().map(|item| item["tenant"].as_str().unwrap()).collect();
         let [in_a, in_b, at_home] = counts;
         let expected = [vec!["a"; in_a], vec!["b"; in_b], vec!["default"; at_home]].concat();
         assert_eq!(tenants, expected, "{list}");
         for limit in [1, 2, 3] {
             assert_eq!(
-                follow(&world, &operator, &format!("{list}limit={limit}")).await,
+                list_all(&world, &operator, &format!("{list}limit={limit}")).await,
                 whole,
                 "{list}{limit}"
             );
         }
-        // The same, one tenant at a time, without saying whose they are.
+        // The same, one tenant at a time, without the tenant in each item.
         let mut singly = Vec::new();
         for tenant in ["a", "b", "default"] {
-            for mut item in follow(&world, &operator, &format!("{list}tenant={tenant}&limit=2")).await {
+            for mut item in list_all(&world, &operator, &format!("{list}tenant={tenant}&limit=2")).await {
                 assert!(item.get("tenant").is_none(), "{item}");
                 item["tenant"] = tenant.into();
                 singly.push(item);
@@ -203,7 +203,7 @@ async fn an_operators_lists_go_over_all_tenants_in_order() {
 }
 
 #[tokio::test]
-async fn a_list_over_very_many_tenants_goes_on() {
+async fn a_list_over_very_many_tenants_has_several_pages() {
     let world = World::new();
     for n in 0..230 {
         world.key(&format!("t{n:03}"), "ingest").await;
@@ -212,13 +212,13 @@ async fn a_list_over_very_many_tenants_goes_on() {
     let last = world.key("z", "admin").await;
     world.call_as(&last, "POST", "/v1/subscriptions", NEW).await.expect(StatusCode::CREATED);
     let first = world.call_as(&operator, "GET", "/v1/urls", "").await.expect(StatusCode::OK);
-    assert_eq!(first["items"], json!([]), "one request does not look through all of them");
-    let found = follow(&world, &operator, "/v1/urls?").await;
+    assert_eq!(first["items"], json!([]), "one request does not read all tenants");
+    let found = list_all(&world, &operator, "/v1/urls?").await;
     assert_eq!((found.len(), &found[0]["tenant"]), (1, &json!("z")));
 }
 
 #[tokio::test]
-async fn a_cursor_of_one_tenant_is_useless_for_another() {
+async fn a_cursor_of_one_tenant_is_rejected_for_another() {
     let (world, [a, b]) = two().await;
     let operator = world.key("", "operator").await;
     for key in [&a, &b] {
@@ -226,30 +226,30 @@ async fn a_cursor_of_one_tenant_is_useless_for_another() {
         world.call_as(key, "POST", "/v1/subscriptions", body).await.expect(StatusCode::CREATED);
     }
     let cursor_of = async |key: &str, query: &str| {
-        let told = world.call_as(key, "GET", &format!("/v1/urls?limit=1{query}"), "").await;
-        told.expect(StatusCode::OK)["next"].as_str().unwrap().to_owned()
+        let answer = world.call_as(key, "GET", &format!("/v1/urls?limit=1{query}"), "").await;
+        answer.expect(StatusCode::OK)["next"].as_str().unwrap().to_owned()
     };
-    let asked = [(&a, ""), (&b, ""), (&operator, "")];
-    for (i, (of, query)) in asked.iter().enumerate() {
+    let requests = [(&a, ""), (&b, ""), (&operator, "")];
+    for (i, (of, query)) in requests.iter().enumerate() {
         let cursor = cursor_of(of, query).await;
-        for (j, (with, query)) in asked.iter().enumerate() {
-            let told =
+        for (j, (with, query)) in requests.iter().enumerate() {
+            let answer =
                 world.call_as(with, "GET", &format!("/v1/urls?limit=1&cursor={cursor}{query}"), "").await;
             if i == j {
-                told.expect(StatusCode::OK);
+                answer.expect(StatusCode::OK);
             } else {
-                assert_eq!(told.problem(400), ["cursor"], "{i} {j}");
+                assert_eq!(answer.problem(400), ["cursor"], "{i} {j}");
             }
         }
     }
-    // It is the tenant that counts, not the key or how it was named.
+    // A cursor is bound to the tenant, not to the key.
     let cursor = cursor_of(&a, "").await;
     let path = format!("/v1/urls?limit=1&tenant=a&cursor={cursor}");
     world.call_as(&operator, "GET", &path, "").await.expect(StatusCode::OK);
 }
 
 #[tokio::test]
-async fn a_tenant_outlives_its_keys() {
+async fn a_tenant_exists_after_its_keys_are_deleted() {
     let (world, [a, _]) = two().await;
     let id = first_id(&world, crate::world::KEY, "/v1/keys?tenant=a").await;
     assert_eq!(world.call("DELETE", &format!("/v1/keys/{id}?tenant=b"), "").await.problem(404), [""; 0]);
@@ -261,9 +261,9 @@ async fn a_tenant_outlives_its_keys() {
 }
 
 #[tokio::test]
-async fn everything_of_a_tenant_is_kept_under_its_name() {
+async fn every_record_of_a_tenant_has_its_name_in_the_partition() {
     let (world, [a, b]) = two().await;
-    // Trouble leaves more behind: records, attempts, parked deliveries, histories, jobs.
+    // Failures create more records: attempts, parked deliveries, histories, jobs.
     world.receiver.status.store(500, std::sync::atomic::Ordering::Relaxed);
     for key in [&a, &b] {
         let url = format!("/v1/urls/{}", first_id(&world, key, "/v1/urls").await);
@@ -281,7 +281,7 @@ async fn everything_of_a_tenant_is_kept_under_its_name() {
         let subscription = first_id(&world, key, "/v1/subscriptions").await;
         world.call_as(key, "DELETE", &format!("/v1/subscriptions/{subscription}"), "").await;
     }
-    let of_nobody = ["keys", "operators", "tenants"];
+    let without_tenant = ["keys", "operators", "tenants"];
     let mut kinds = std::collections::BTreeSet::new();
     for record in world.store.all() {
         let listed = record.index_entries().listed;
@@ -291,12 +291,12 @@ async fn everything_of_a_tenant_is_kept_under_its_name() {
             kinds.insert(parts.next().unwrap().to_owned());
             let tenant = parts.next();
             assert!(
-                of_nobody.contains(&partition.as_str()) || matches!(tenant, Some("a" | "b")),
+                without_tenant.contains(&partition.as_str()) || matches!(tenant, Some("a" | "b")),
                 "{partition} names no tenant"
             );
         }
     }
-    assert!(kinds.len() >= 10, "too little was kept to tell: {kinds:?}");
+    assert!(kinds.len() >= 10, "too few kinds of records: {kinds:?}");
 }
 
 #[tokio::test]
@@ -311,6 +311,6 @@ async fn an_operator_gets_an_overview_of_all_tenants_or_of_one() {
     };
     assert_eq!(overview(&a, "/v1/overview").await, [1, 1, 1]);
     assert_eq!(overview(&operator, "/v1/overview?tenant=b").await, [1, 1, 1]);
-    // The third is the home of the built-in key.
+    // The third is the tenant of the built-in key.
     assert_eq!(overview(&operator, "/v1/overview").await, [2, 2, 3]);
 }

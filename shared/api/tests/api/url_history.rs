@@ -1,4 +1,4 @@
-//! A URL's own story: who changed its state, when and why, and what is counted after that.
+//! The history of a URL's state, and its counters after a change.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -33,9 +33,9 @@ async fn a_re_enabled_url_starts_with_clean_counters() {
     let disabled = world.get(&url).await.expect(StatusCode::OK);
     assert_eq!(disabled["state"], "disabled");
     assert!(disabled["parked"].as_u64().unwrap() > 0, "{disabled}");
-    let enabled = world.post(&format!("{url}/enable"), r#"{"reason":"mended"}"#).await.expect(StatusCode::OK);
+    let enabled = world.post(&format!("{url}/enable"), r#"{"reason":"fixed"}"#).await.expect(StatusCode::OK);
     assert_eq!((&enabled["state"], counters(&enabled)), (&json!("enabled"), [0, 0, 0]));
-    // The first step of the release fails too, and one failure is not what disables a URL.
+    // The first step of the release fails too, and one failure does not disable a URL.
     world.work().await;
     let failed = world.get(&url).await.expect(StatusCode::OK);
     assert_eq!((&failed["state"], counters(&failed)), (&json!("enabled"), [1, 1, 1]));
@@ -44,25 +44,25 @@ async fn a_re_enabled_url_starts_with_clean_counters() {
         world.clock.advance(Duration::from_secs(5));
         world.work().await;
     }
-    let mended = world.get(&url).await.expect(StatusCode::OK);
+    let recovered = world.get(&url).await.expect(StatusCode::OK);
     assert_eq!(
-        (&mended["state"], &mended["streak"], &mended["parked"]),
+        (&recovered["state"], &recovered["streak"], &recovered["parked"]),
         (&json!("enabled"), &json!(0), &json!(0))
     );
 
-    let history = mended["history"].as_array().unwrap();
-    let [by_hand, by_itself] = &history[..] else { panic!("{history:?}") };
+    let history = recovered["history"].as_array().unwrap();
+    let [by_hand, automatic] = &history[..] else { panic!("{history:?}") };
     let at = "2026-01-01T00:00:00.000Z";
     assert_eq!(
         *by_hand,
-        json!({"at": at, "from": "disabled", "to": "enabled", "by": "built-in", "why": "mended"})
+        json!({"at": at, "from": "disabled", "to": "enabled", "by": "built-in", "why": "fixed"})
     );
-    let why = &by_itself["why"];
+    let why = &automatic["why"];
     assert!(why.as_str().unwrap().ends_with("attempts failed"), "{why}");
-    let told = json!({
-        "at": by_itself["at"], "from": "enabled", "to": "disabled", "by": "holdfast", "why": why,
+    let expected = json!({
+        "at": automatic["at"], "from": "enabled", "to": "disabled", "by": "holdfast", "why": why,
     });
-    assert_eq!(*by_itself, told);
+    assert_eq!(*automatic, expected);
 }
 
 #[tokio::test]
@@ -77,10 +77,10 @@ async fn a_probe_that_succeeds_is_in_the_history() {
     let shown = world.get(&url).await.expect(StatusCode::OK);
     assert_eq!((&shown["state"], counters(&shown)), (&json!("enabled"), [0, 0, 0]));
     let change = &shown["history"][0];
-    let told = json!({
+    let expected = json!({
         "at": change["at"], "from": "disabled", "to": "enabled", "by": "holdfast", "why": "a probe succeeded",
     });
-    assert_eq!(*change, told);
+    assert_eq!(*change, expected);
     assert!(change["at"].as_str().unwrap().starts_with("2026-01-01T00:10:00"), "{change}");
 }
 

@@ -30,20 +30,20 @@ async fn a_url_is_shown_with_its_health() {
 }
 
 #[tokio::test]
-async fn people_steer_urls_and_leave_a_history() {
+async fn changes_by_hand_are_in_the_history() {
     let world = World::new();
     let path = url_of(&world, "a").await;
-    let steer = async |action: &str, body: &'static str| world.post(&format!("{path}/{action}"), body).await;
-    let disabled = steer("disable", r#"{"reason":"moving"}"#).await.expect(StatusCode::OK);
+    let change = async |action: &str, body: &'static str| world.post(&format!("{path}/{action}"), body).await;
+    let disabled = change("disable", r#"{"reason":"moving"}"#).await.expect(StatusCode::OK);
     assert_eq!((&disabled["state"], disabled.get("released")), (&json!("disabled"), None));
     assert_eq!(disabled["next_probe_at"], "2026-01-01T00:10:00.000Z");
     world.clock.advance(Duration::from_secs(1));
-    let frozen = steer("freeze", " ").await.expect(StatusCode::OK);
+    let frozen = change("freeze", " ").await.expect(StatusCode::OK);
     assert_eq!(frozen["state"], "frozen");
-    let told = steer("disable", "").await;
-    told.problem(409);
-    assert!(told.detail().contains("Enable it first"), "{}", told.detail());
-    let enabled = steer("enable", r#"{"reason":null,"replay_expired":false}"#).await.expect(StatusCode::OK);
+    let answer = change("disable", "").await;
+    answer.problem(409);
+    assert!(answer.detail().contains("enable it first"), "{}", answer.detail());
+    let enabled = change("enable", r#"{"reason":null,"replay_expired":false}"#).await.expect(StatusCode::OK);
     assert_eq!((&enabled["state"], &enabled["releasing"]), (&json!("enabled"), &json!(true)));
     let counts = ["released", "expired", "more"].map(|name| enabled[name].clone());
     assert_eq!(counts, [json!(0), json!(0), json!(false)]);
@@ -60,7 +60,7 @@ async fn people_steer_urls_and_leave_a_history() {
 }
 
 #[tokio::test]
-async fn bad_wishes_are_refused_by_field() {
+async fn invalid_requests_are_rejected_by_field() {
     let world = World::new();
     let path = url_of(&world, "a").await;
     for (action, body, fields) in [
@@ -71,8 +71,8 @@ async fn bad_wishes_are_refused_by_field() {
         ("enable", json!(null), vec![]),
         ("freeze", json!([]), vec![]),
     ] {
-        let told = world.post(&format!("{path}/{action}"), body.to_string()).await;
-        assert_eq!(told.problem(400), fields, "{action} {body}");
+        let answer = world.post(&format!("{path}/{action}"), body.to_string()).await;
+        assert_eq!(answer.problem(400), fields, "{action} {body}");
     }
     assert_eq!(world.get(&path).await.expect(StatusCode::OK)["state"], "enabled");
 }
@@ -92,7 +92,7 @@ async fn parked_deliveries_are_counted_released_and_replayed() {
     let enabled = enabled.expect(StatusCode::OK);
     assert_eq!((&enabled["released"], &enabled["expired"]), (&json!(1), &json!(1)));
     world.work().await;
-    assert_eq!(world.receiver.bodies.lock().unwrap().len(), 2);
+    assert_eq!(world.receiver.bodies().len(), 2);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! A whole Holdfast in memory behind the router, with a receiver that does as it is told.
+//! Holdfast in memory behind the router, with a receiver whose responses a test chooses.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -12,25 +12,27 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use holdfast_api::{App, Keys, router};
-use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings, Verdict};
+use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings};
 use holdfast_core::ports::{
-    Answer as Received, AttemptRequest, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueName, Refused,
-    SendError, Sender, Store,
+    AttemptRequest, AttemptResponse, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueError, QueueName,
+    Received, Refused, SendError, Sender, Settlement, Store,
 };
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::Interruptible;
-use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
+use holdfast_sim::{Memory, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use crate::contract::{self, Asked};
+use crate::contract::{self, ApiRequest};
 
 pub(crate) const KEY: &str = "hf_test";
-/// Real times do not matter, but they must not be zero: 2026-01-01.
+/// 2026-01-01, so that the times in answers are easy to read.
 const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
+/// Clones are processes that share everything in memory.
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) router: Router,
     pub(crate) store: Arc<MemoryStore>,
@@ -40,44 +42,43 @@ pub(crate) struct World {
     pub(crate) engine: Arc<Engine>,
 }
 
-/// Answers every attempt with one status, but for the URLs that have one of their own, and keeps what came.
+/// Responds with one status, except at URLs that have their own, and records every request.
 #[derive(Default)]
 pub(crate) struct Receiver {
     pub(crate) status: AtomicU16,
-    pub(crate) status_at: Mutex<HashMap<String, u16>>,
-    pub(crate) bodies: Mutex<Vec<Bytes>>,
-    pub(crate) requests: Mutex<Vec<AttemptRequest>>,
-    /// What it says; a few words if it is not told.
-    pub(crate) says: OnceLock<String>,
-    /// Checks URLs in its place; without one, all are fine.
+    status_by_url: Mutex<HashMap<String, u16>>,
+    requests: Mutex<Vec<AttemptRequest>>,
+    /// The body of its responses.
+    pub(crate) response_body: OnceLock<String>,
+    /// Checks the URLs of subscriptions. Without it, all are allowed.
     pub(crate) guard: OnceLock<Arc<dyn Sender>>,
 }
 
 impl Receiver {
-    /// What arrived at this path.
-    pub(crate) fn arrived(&self, path: &str) -> Vec<AttemptRequest> {
+    pub(crate) fn requests_to(&self, path: &str) -> Vec<AttemptRequest> {
         let url = format!("https://receiver.example/{path}");
         self.requests.lock().unwrap().iter().filter(|request| request.url == url).cloned().collect()
     }
 
-    pub(crate) fn answer(&self, path: &str, status: u16) {
-        self.status_at.lock().unwrap().insert(format!("https://receiver.example/{path}"), status);
+    /// The bodies of all requests.
+    pub(crate) fn bodies(&self) -> Vec<Bytes> {
+        self.requests.lock().unwrap().iter().map(|request| request.body.clone()).collect()
+    }
+
+    pub(crate) fn respond_at(&self, path: &str, status: u16) {
+        self.status_by_url.lock().unwrap().insert(format!("https://receiver.example/{path}"), status);
     }
 }
 
 #[async_trait]
 impl Sender for Receiver {
     async fn send(&self, request: AttemptRequest) -> AttemptResult {
-        let own = self.status_at.lock().unwrap().get(&request.url).copied();
+        let own = self.status_by_url.lock().unwrap().get(&request.url).copied();
         let status = own.unwrap_or_else(|| self.status.load(Ordering::Relaxed));
-        self.bodies.lock().unwrap().push(request.body.clone());
         self.requests.lock().unwrap().push(request);
-        let answer = Received::Status {
-            status,
-            excerpt: self.says.get().cloned().unwrap_or_else(|| "as told".to_owned()),
-            retry_after: None,
-        };
-        AttemptResult { answer, took: Duration::from_millis(3) }
+        let excerpt = self.response_body.get().cloned().unwrap_or_else(|| "thanks".to_owned());
+        let response = AttemptResponse::Status { status, excerpt, retry_after: None };
+        AttemptResult { response, took: Duration::from_millis(3) }
     }
 
     async fn check(&self, url: &str) -> Result<(), Refused> {
@@ -88,14 +89,13 @@ impl Sender for Receiver {
     }
 }
 
-/// Takes nothing while it is broken, and never answers while it hangs.
+/// A queue that can fail, and hang before or after it took the messages.
 pub(crate) struct FragileQueue {
-    inner: MemoryQueue,
+    inner: Arc<MemoryQueue>,
     pub(crate) broken: AtomicBool,
     pub(crate) hangs: Mutex<Option<Hangs>>,
 }
 
-/// Where a call to the queue hangs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hangs {
     Before,
@@ -106,7 +106,8 @@ pub(crate) enum Hangs {
 impl Queue for FragileQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
         if self.broken.load(Ordering::Relaxed) {
-            return Err(SendError::Partly { unsent: messages, why: "10.0.0.7 is down".to_owned() });
+            let source = QueueError::Failed(Arc::new(std::io::Error::other("10.0.0.7 is down")));
+            return Err(SendError { unsent: messages, source });
         }
         let hangs = *self.hangs.lock().unwrap();
         if hangs != Some(Hangs::Before) {
@@ -119,25 +120,33 @@ impl Queue for FragileQueue {
     }
 }
 
+fn default_keys() -> Keys {
+    Keys::single(KEY, "default".into())
+}
+
 impl World {
     pub(crate) fn new() -> World {
         World::with(true, DeliveryLog::All)
     }
 
     pub(crate) fn with(http_allowed: bool, delivery_log: DeliveryLog) -> World {
-        World::made(http_allowed, delivery_log, Keys::single(KEY, "default".into()))
+        World::build(http_allowed, delivery_log, default_keys())
     }
 
-    /// Without `KEY`, unless it is among these.
+    /// `KEY` is valid only if it is one of these.
     pub(crate) fn with_keys(keys: Keys) -> World {
-        World::made(true, DeliveryLog::All, keys)
+        World::build(true, DeliveryLog::All, keys)
     }
 
-    fn made(http_allowed: bool, delivery_log: DeliveryLog, keys: Keys) -> World {
-        let clock = Arc::new(VirtualClock::new(START));
-        let store = Arc::new(MemoryStore::new());
-        let inner = MemoryQueue::new(clock.clone(), Duration::from_secs(180));
-        let queue = Arc::new(FragileQueue { inner, broken: AtomicBool::new(false), hangs: Mutex::default() });
+    fn build(http_allowed: bool, delivery_log: DeliveryLog, keys: Keys) -> World {
+        let memory = Memory::with(7, 1);
+        memory.clock.advance(START.since(Memory::START));
+        let queue = FragileQueue {
+            inner: memory.queue.clone(),
+            broken: AtomicBool::new(false),
+            hangs: Mutex::default(),
+        };
+        let queue = Arc::new(queue);
         let receiver = Arc::new(Receiver { status: AtomicU16::new(200), ..Receiver::default() });
         let settings = Settings {
             http_timeout: Duration::from_secs(10),
@@ -146,142 +155,136 @@ impl World {
             http_allowed,
             ..Settings::default()
         };
-        let ports = Ports {
-            store: store.clone(),
-            queue: queue.clone(),
-            sender: receiver.clone(),
-            clock: clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(7)),
-        };
+        let ports = Ports { queue: queue.clone(), sender: receiver.clone(), ..memory.ports() };
         let engine = Arc::new(Engine::new(ports, settings));
-        let app = App { engine: engine.clone(), keys };
-        World { router: router(Arc::new(app)), store, clock, queue, receiver, engine }
+        let router = router(Arc::new(App { engine: engine.clone(), keys }));
+        World { router, store: memory.store, clock: memory.clock, queue, receiver, engine }
     }
 
-    /// Another process over the same store, queue and time, with caches of its own.
-    pub(crate) fn beside(&self) -> World {
-        self.beside_with(self.store.clone(), Keys::single(KEY, "default".into()))
-    }
-
-    /// The same, but whoever asks the store waits for it before and after, so that others come in between.
-    pub(crate) fn beside_with_pauses(&self, keys: Keys) -> World {
-        self.beside_with(Arc::new(Interruptible(self.store.clone() as Arc<dyn Store>)), keys)
-    }
-
-    fn beside_with(&self, store: Arc<dyn Store>, keys: Keys) -> World {
-        let ports = Ports {
-            store,
+    /// The ports of another process with the same store, queues and time.
+    pub(crate) fn ports(&self, seed: u64) -> Ports {
+        Ports {
+            store: self.store.clone(),
             queue: self.queue.clone(),
             sender: self.receiver.clone(),
             clock: self.clock.clone(),
-            entropy: Arc::new(SeededEntropy::new(8)),
-        };
-        let engine = Arc::new(Engine::new(ports, self.engine.settings().clone()));
-        let app = App { engine: engine.clone(), keys };
-        World {
-            router: router(Arc::new(app)),
-            store: self.store.clone(),
-            clock: self.clock.clone(),
-            queue: self.queue.clone(),
-            receiver: self.receiver.clone(),
-            engine,
+            entropy: Arc::new(SeededEntropy::new(seed)),
         }
     }
 
-    pub(crate) async fn send(&self, request: Request<Body>) -> Told {
-        let (request, heard) = listened_to(request);
+    /// Another process with its own caches.
+    pub(crate) fn another_process(&self) -> World {
+        self.with_ports(self.ports(8), default_keys())
+    }
+
+    /// The same, with a pause before and after each call to the store, so that requests interleave.
+    pub(crate) fn another_process_with_pauses(&self, keys: Keys) -> World {
+        let store = Arc::new(Interruptible(self.store.clone() as Arc<dyn Store>));
+        self.with_ports(Ports { store, ..self.ports(8) }, keys)
+    }
+
+    fn with_ports(&self, ports: Ports, keys: Keys) -> World {
+        let engine = Arc::new(Engine::new(ports, self.engine.settings().clone()));
+        let router = router(Arc::new(App { engine: engine.clone(), keys }));
+        World { router, engine, ..self.clone() }
+    }
+
+    /// Sends a request, and compares it and its answer with the OpenAPI document.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let (request, read) = record_body(request);
         let (method, uri) = (request.method().to_string(), request.uri().clone());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
-        let told = Told {
+        let answer = Answer {
             status: parts.status,
             headers: parts.headers,
             body: body.collect().await.unwrap().to_bytes(),
         };
-        assert_eq!(told.header("cache-control"), "no-store");
-        let body = Bytes::from(std::mem::take(&mut *heard.lock().unwrap()));
+        assert_eq!(answer.header("cache-control"), "no-store");
+        let body = Bytes::from(std::mem::take(&mut *read.lock().unwrap()));
         let (path, query) = (uri.path().to_owned(), uri.query().unwrap_or_default().to_owned());
-        contract::check(&Asked { method, path, query, body }, &told);
-        told
+        contract::check(&ApiRequest { method, path, query, body }, &answer);
+        answer
     }
 
-    pub(crate) async fn call(&self, method: &str, path: &str, body: impl Into<Body>) -> Told {
+    pub(crate) async fn call(&self, method: &str, path: &str, body: impl Into<Body>) -> Answer {
         self.call_as(KEY, method, path, body).await
     }
 
-    pub(crate) async fn call_as(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Told {
+    pub(crate) async fn call_as(&self, key: &str, method: &str, path: &str, body: impl Into<Body>) -> Answer {
         let request = Request::builder().method(method).uri(path);
         self.send(request.header("authorization", format!("Bearer {key}")).body(body.into()).unwrap()).await
     }
 
-    /// A new key of this role for this tenant, which exists from then on. An operator's key without a tenant: `""`.
+    /// Creates a key. `""` for an operator key without a tenant.
     pub(crate) async fn key(&self, tenant: &str, role: &str) -> String {
         let tenant = Some(tenant).filter(|name| !name.is_empty());
         let body = serde_json::json!({"tenant": tenant, "role": role}).to_string();
-        let made = self.post("/v1/keys", body).await.expect(StatusCode::CREATED);
-        made["key"].as_str().unwrap().to_owned()
+        let created = self.post("/v1/keys", body).await.expect(StatusCode::CREATED);
+        created["key"].as_str().unwrap().to_owned()
     }
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Told {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.call("GET", path, Body::empty()).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: impl Into<Body>) -> Told {
+    pub(crate) async fn post(&self, path: &str, body: impl Into<Body>) -> Answer {
         self.call("POST", path, body).await
     }
 
-    pub(crate) async fn patch(&self, path: &str, body: impl Into<Body>) -> Told {
+    pub(crate) async fn patch(&self, path: &str, body: impl Into<Body>) -> Answer {
         self.call("PATCH", path, body).await
     }
 
-    /// A subscription of all events at this path of the receiver.
+    /// Subscribes a path of the receiver to all events.
     pub(crate) async fn subscribe(&self, path: &str) -> Value {
         let body = format!(r#"{{"url":"https://receiver.example/{path}","event_types":["*"]}}"#);
         self.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED)
     }
 
-    /// Every ticket that waits comes twice.
     pub(crate) fn duplicate_tickets(&self) {
         self.queue.inner.duplicate_all(QueueName::Retry);
     }
 
-    /// Takes first-attempt messages out of their queue, for an engine of one's own to handle.
-    pub(crate) async fn receive(&self, most: usize) -> Vec<holdfast_core::ports::Received> {
-        let batch = self.queue.inner.receive(QueueName::First, most).await.unwrap();
-        let receipts = batch.iter().map(|received| received.receipt.clone()).collect();
-        self.queue.inner.delete(QueueName::First, receipts).await.unwrap();
+    /// Takes first-attempt messages out of their queue, for a test that handles them itself.
+    pub(crate) async fn receive(&self, max: usize) -> Vec<Received> {
+        let batch = self.queue.inner.receive(QueueName::First, max).await.unwrap();
+        self.settle(QueueName::First, &batch, vec![Settlement::Delete; batch.len()]).await;
         batch
     }
 
-    /// Handles what the queues hold until they hold nothing for now.
+    async fn settle(&self, queue: QueueName, batch: &[Received], settlements: Vec<Settlement>) {
+        let receipts = batch.iter().map(|received| received.receipt.clone());
+        let results = self.queue.inner.settle(queue, receipts.zip(settlements).collect()).await;
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+    }
+
+    /// Handles messages until none is ready.
     pub(crate) async fn work(&self) {
         loop {
             let mut worked = false;
-            for name in [QueueName::First, QueueName::Retry] {
-                let batch = self.queue.inner.receive(name, 10).await.unwrap();
-                let receipts: Vec<_> = batch.iter().map(|received| received.receipt.clone()).collect();
+            for queue in [QueueName::First, QueueName::Retry] {
+                let batch = self.queue.inner.receive(queue, 10).await.unwrap();
                 worked |= !batch.is_empty();
-                let verdicts = self.engine.handle(batch, holdfast_core::time::Timestamp::MAX).await;
-                assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
-                self.queue.inner.delete(name, receipts).await.unwrap();
+                let settlements = self.engine.handle(batch.clone(), Timestamp::MAX).await;
+                assert!(settlements.iter().all(|done| *done == Settlement::Delete), "{settlements:?}");
+                self.settle(queue, &batch, settlements).await;
             }
             if !worked {
                 return;
             }
         }
     }
-}
 
-impl World {
     pub(crate) async fn sweep(&self) {
         assert_eq!(self.engine.sweep().await.unwrap().failed, 0);
     }
 
-    /// A ticket says that this URL may be probed.
+    /// Sends a probe ticket for this URL, and handles it.
     pub(crate) async fn probe(&self, url_id: &Value) {
         let url_id = url_id.as_str().unwrap().into();
         let message = Message::Probe { tenant: "default".into(), url_id };
@@ -290,27 +293,27 @@ impl World {
     }
 }
 
-/// Keeps what the router reads of the body: some bodies never end.
-fn listened_to(request: Request<Body>) -> (Request<Body>, Arc<Mutex<Vec<u8>>>) {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let heard_too = Arc::clone(&heard);
-    let listened = |body: Body| {
+/// Records how much of the body the router reads, because some bodies never end.
+fn record_body(request: Request<Body>) -> (Request<Body>, Arc<Mutex<Vec<u8>>>) {
+    let read = Arc::new(Mutex::new(Vec::new()));
+    let recorder = Arc::clone(&read);
+    let record = |body: Body| {
         Body::from_stream(body.into_data_stream().inspect_ok(move |piece| {
-            heard_too.lock().unwrap().extend_from_slice(piece);
+            recorder.lock().unwrap().extend_from_slice(piece);
         }))
     };
-    (request.map(listened), heard)
+    (request.map(record), read)
 }
 
 /// An answer of the API.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Told {
+impl Answer {
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
@@ -326,7 +329,7 @@ impl Told {
         self.expect(StatusCode::from_u16(status).unwrap())
     }
 
-    /// Checks that this is a whole problem, and answers the fields that it names.
+    /// Checks that this is a complete problem, and returns the fields that it names.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16) -> Vec<String> {
         let problem = self.expect(StatusCode::from_u16(status).unwrap());

@@ -1,15 +1,15 @@
-//! Where attempts may go, and how.
+//! The egress policy: where attempts may go, and how.
 
 use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports, ProxyUrl};
 
 use super::reader::Reader;
 
-/// Strict where nothing is set. `None` only with a fault.
+/// Strict by default. `None` only with a fault.
 pub(super) fn egress_policy(reader: &mut Reader<'_>, http_allowed: bool) -> Option<EgressPolicy> {
     let allow = allowed_targets(reader);
     let ports = target_ports(reader, http_allowed);
     let proxy = proxy(reader);
-    // Whoever subscribes here cannot change the configuration, so no refusal says how.
+    // A subscriber cannot change the configuration, so a refusal does not explain how to.
     let guard = Guard { allow: allow?, ports: ports?, http_allowed, flag: None };
     Some(EgressPolicy { guard, proxy: proxy.ok()? })
 }

@@ -2,9 +2,9 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use crate::chain::chain;
+use holdfast_host::chain;
 
-/// Why a function does not start: one sentence per fault, never a secret among them.
+/// Why a function does not start: one sentence per fault, without secrets.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Faults(pub Vec<String>);
 
@@ -15,15 +15,15 @@ impl fmt::Display for Faults {
 }
 
 impl Faults {
-    /// What could not be done, and why.
+    /// One fault: what failed, and the error's chain.
     #[must_use]
     pub fn of(what: &str, error: &dyn Error) -> Faults {
         Faults(vec![format!("{what}: {}", chain(error))])
     }
 
-    /// Tells the operator, one line each, and how the process should end.
+    /// Prints one line per fault. Returns the exit code.
     #[must_use]
-    pub fn refuse(&self, function: &str) -> ExitCode {
+    pub fn report(&self, function: &str) -> ExitCode {
         for fault in &self.0 {
             eprintln!("{function}: {fault}");
         }

@@ -1,9 +1,8 @@
 use url::{Host, Url};
 
-/// Whether whatever this URL names can only be on this machine.
+/// Whether this URL can only lead to this machine.
 pub(super) fn is_loopback(url: &str) -> bool {
-    // Parsed, not compared as text: `http://127.0.0.1.example.com` and `http://localhost@example.com` begin like loopback
-    // addresses, and are not.
+    // Parsed, because `http://127.0.0.1.example.com` and `http://localhost@example.com` only look like loopback addresses.
     let Ok(url) = Url::parse(url) else { return false };
     match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -1,5 +1,5 @@
-//! What the functions are told by their environment: strings in, a checked struct out, once, at cold start. All faults are named
-//! together, so that nobody fixes them one deployment at a time.
+//! The configuration, from the environment: strings in, a checked struct out, once, at cold start. All faults are reported together, so
+//! that they are not fixed one deployment at a time.
 
 mod egress_policy;
 mod faults;
@@ -23,16 +23,16 @@ use crate::deadline::to_settle;
 const MAX_VISIBILITY_S: u64 = 43_200;
 /// The longest that Lambda lets a function run.
 const MAX_FUNCTION_S: u64 = 900;
-/// Beyond this, one real millisecond is more than a quarter of an hour.
-const FASTEST: u64 = 1_000_000;
+/// With this, one real millisecond is more than a quarter of an hour.
+const MAX_TIME_SCALE: u64 = 1_000_000;
 const DAY_S: u64 = 86_400;
 const MAX_KEEP_DAYS: u64 = 3_650;
 const HOUR_S: u64 = 3_600;
 const MAX_OVERLAP_HOURS: u64 = 720;
-/// While one function works on a batch, its messages must not be handed to another one. Six is what AWS recommends.
+/// Messages must stay invisible while a function handles them. AWS recommends six times its timeout.
 const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 
-/// What every function is told. There is no secret in it but the proxy's password, which is never shown.
+/// The configuration of every function. Its only secret is the proxy's password, which is never shown.
 #[derive(Clone, Debug)]
 pub struct Config {
     pub table: String,
@@ -42,9 +42,9 @@ pub struct Config {
     pub settings: Settings,
     /// Where attempts may go, and how.
     pub egress_policy: EgressPolicy,
-    /// For how long both queues hide a received message.
+    /// How long both queues hide a received message.
     pub visibility: Duration,
-    /// How many seconds of the schedule pass in one real second.
+    /// How many seconds of the schedule clock pass in one real second.
     pub time_scale: u32,
     /// The name under which metrics are published.
     pub stack: String,
@@ -55,7 +55,7 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     pub common: Config,
-    /// Where the operator's key is kept, not the key itself.
+    /// The ARN or name of the secret that holds the operator key.
     pub operator_secret: String,
 }
 
@@ -66,14 +66,14 @@ pub struct DeliverConfig {
     pub trigger: Trigger,
 }
 
-/// What makes the function run.
+/// What invokes the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Queue(QueueName),
     Sweep,
 }
 
-/// The environment, for the `read` functions here. Tests bring a table of their own.
+/// Looks up an environment variable, for the `read` functions. Tests pass their own lookup.
 #[must_use]
 pub fn environment(name: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment, at cold start")]
@@ -105,7 +105,7 @@ impl DeliverConfig {
 
 /// `None` only with a fault.
 fn common(reader: &mut Reader<'_>) -> Option<Config> {
-    // Everything is read before anything is given up, so that every fault is found.
+    // Everything is read before the first `?`, so that every fault is found.
     let table = reader.text("HOLDFAST_TABLE");
     let first_queue_url = reader.url("HOLDFAST_FIRST_QUEUE_URL");
     let retry_queue_url = reader.url("HOLDFAST_RETRY_QUEUE_URL");
@@ -160,21 +160,21 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
     }
     for fault in faults {
         reader.fault(format!(
-            "HOLDFAST_HTTP_TIMEOUT_MS, HOLDFAST_FUNCTION_TIMEOUT_S and HOLDFAST_KEEP_DAYS do not go together: {fault}"
+            "HOLDFAST_HTTP_TIMEOUT_MS, HOLDFAST_FUNCTION_TIMEOUT_S and HOLDFAST_KEEP_DAYS are inconsistent: {fault}"
         ));
     }
     Some(settings)
 }
 
-/// An attempt that could not end in time is not begun: without room for one, nothing would ever be attempted.
+/// An attempt that might not end in time is not started: without time for one, nothing would ever be attempted.
 fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
     let Settings { http_timeout, function_timeout, .. } = settings;
-    let most = *function_timeout - to_settle(*function_timeout) - settings.time_to_record();
-    if *http_timeout >= most {
+    let max = *function_timeout - to_settle(*function_timeout) - settings.time_to_record();
+    if *http_timeout >= max {
         reader.fault(format!(
-            "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to write down what came of it",
+            "HOLDFAST_HTTP_TIMEOUT_MS is {}, but must be less than {}: with HOLDFAST_FUNCTION_TIMEOUT_S {} the rest is needed to record the attempt",
             http_timeout.as_millis(),
-            most.as_millis(),
+            max.as_millis(),
             function_timeout.as_secs(),
         ));
     }
@@ -182,10 +182,10 @@ fn check_time_for_an_attempt(reader: &mut Reader<'_>, settings: &Settings) {
 
 fn visibility(reader: &mut Reader<'_>, settings: Option<&Settings>) -> Option<Duration> {
     let visibility_s = reader.number("HOLDFAST_VISIBILITY_S", 1..=MAX_VISIBILITY_S)?;
-    let least_s = settings?.function_timeout.as_secs() * VISIBILITY_PER_FUNCTION_TIMEOUT;
-    if visibility_s < least_s {
+    let min_s = settings?.function_timeout.as_secs() * VISIBILITY_PER_FUNCTION_TIMEOUT;
+    if visibility_s < min_s {
         reader.fault(format!(
-            "HOLDFAST_VISIBILITY_S is {visibility_s}, but must be at least {least_s}: \
+            "HOLDFAST_VISIBILITY_S is {visibility_s}, but must be at least {min_s}: \
              {VISIBILITY_PER_FUNCTION_TIMEOUT} times HOLDFAST_FUNCTION_TIMEOUT_S"
         ));
     }
@@ -193,7 +193,7 @@ fn visibility(reader: &mut Reader<'_>, settings: Option<&Settings>) -> Option<Du
 }
 
 fn time_scale(reader: &mut Reader<'_>) -> Option<u32> {
-    let scale = reader.number("HOLDFAST_TIME_SCALE", 1..=FASTEST)?;
+    let scale = reader.number("HOLDFAST_TIME_SCALE", 1..=MAX_TIME_SCALE)?;
     let endpoint = reader.optional("AWS_ENDPOINT_URL");
     if scale > 1 && !endpoint.as_deref().is_some_and(loopback::is_loopback) {
         reader.fault(format!(
@@ -204,7 +204,7 @@ fn time_scale(reader: &mut Reader<'_>) -> Option<u32> {
 }
 
 impl Config {
-    /// What is in force, in one line. There is no secret among it.
+    /// Logs the configuration in one line, without secrets.
     pub fn log(&self, function: &str) {
         let settings = &self.settings;
         tracing::info!(

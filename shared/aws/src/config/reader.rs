@@ -3,7 +3,7 @@ use std::ops::RangeInclusive;
 
 use super::Faults;
 
-/// Reads variables one by one and collects what is wrong with them.
+/// Reads variables one by one and collects their faults.
 pub(super) struct Reader<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     faults: Vec<String>,
@@ -18,7 +18,7 @@ impl<'a> Reader<'a> {
         self.faults.push(sentence);
     }
 
-    /// A template cannot leave a variable out, only empty.
+    /// An empty variable counts as not set: a template cannot omit one.
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         (self.lookup)(name).filter(|value| !value.is_empty())
     }
@@ -35,8 +35,8 @@ impl<'a> Reader<'a> {
         let text = self.text(name)?;
         let number = text.parse().ok().filter(|number| range.contains(number));
         if number.is_none() {
-            let (least, most) = (range.start(), range.end());
-            self.fault(format!("{name} is {text:?}, but must be a whole number from {least} to {most}"));
+            let (min, max) = (range.start(), range.end());
+            self.fault(format!("{name} is {text:?}, but must be a whole number from {min} to {max}"));
         }
         number
     }
@@ -62,16 +62,16 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// What was read of a list, or a fault for each part of it that cannot be read.
+    /// A parsed list, or a fault for each of its invalid parts.
     pub(super) fn list<T, E: Display>(&mut self, name: &str, read: Result<T, Vec<E>>) -> Option<T> {
         read.map_err(|bad| bad.iter().for_each(|each| self.fault(format!("{name}: {each}")))).ok()
     }
 
-    /// What was read, if there is no fault.
+    /// The result, if there is no fault.
     pub(super) fn finish<T>(self, made: impl FnOnce() -> Option<T>) -> Result<T, Faults> {
         if !self.faults.is_empty() {
             return Err(Faults(self.faults));
         }
-        made().ok_or_else(|| Faults(vec!["a variable is missing, and nobody said which".to_owned()]))
+        made().ok_or_else(|| Faults(vec!["a variable is missing".to_owned()]))
     }
 }

@@ -7,7 +7,7 @@ use holdfast_core::rules::guard::EgressPolicy;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
 
-const SOUND: [(&str, &str); 16] = [
+const VALID: [(&str, &str); 16] = [
     ("HOLDFAST_STACK", "holdfast"),
     ("HOLDFAST_TABLE", "holdfast-table"),
     ("HOLDFAST_FIRST_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/first"),
@@ -26,9 +26,9 @@ const SOUND: [(&str, &str); 16] = [
     ("HOLDFAST_LOG_LEVEL", "info"),
 ];
 
-/// The sound environment with some variables changed; an empty value is one that is not set.
+/// The valid environment with some variables changed; an empty value counts as not set.
 fn with<'a>(changes: &[(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + use<'a> {
-    let all: BTreeMap<&str, &str> = SOUND.into_iter().chain(changes.iter().copied()).collect();
+    let all: BTreeMap<&str, &str> = VALID.into_iter().chain(changes.iter().copied()).collect();
     move |name| all.get(name).map(|value| (*value).to_owned())
 }
 
@@ -40,7 +40,7 @@ fn deliver_faults(changes: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn a_sound_environment_is_taken() {
+fn a_valid_environment_is_accepted() {
     let DeliverConfig { common, trigger } = DeliverConfig::read(with(&[])).unwrap();
     assert_eq!(trigger, Trigger::Queue(QueueName::Retry));
     assert_eq!(common.table, "holdfast-table");
@@ -49,7 +49,7 @@ fn a_sound_environment_is_taken() {
     assert_eq!(common.settings.keep, Duration::from_secs(14 * 86_400));
     assert_eq!(common.settings.delivery_log, DeliveryLog::All);
     assert!(!common.settings.http_allowed);
-    assert_eq!(common.egress_policy, EgressPolicy::default(), "strict where nothing is said");
+    assert_eq!(common.egress_policy, EgressPolicy::default(), "strict by default");
     assert_eq!((common.visibility, common.time_scale), (Duration::from_secs(180), 1));
     assert_eq!(common.log_level, tracing::Level::INFO);
     let api = ApiConfig::read(with(&[("HOLDFAST_TRIGGER", "")])).unwrap();
@@ -107,7 +107,7 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
 }
 
 #[test]
-fn the_way_out_is_what_is_allowed_and_nothing_else() {
+fn the_egress_policy_is_what_is_configured() {
     let changes = [
         ("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,::1/128"),
         ("HOLDFAST_TARGET_PORTS", "443,8000-8999"),
@@ -138,7 +138,7 @@ fn the_way_out_is_what_is_allowed_and_nothing_else() {
 }
 
 #[test]
-fn limits_are_still_sound() {
+fn values_at_the_limits_are_valid() {
     let limits: [&[(&str, &str)]; 5] = [
         &[("HOLDFAST_HTTP_TIMEOUT_MS", "26999"), ("HOLDFAST_VISIBILITY_S", "180")],
         &[("HOLDFAST_HTTP_TIMEOUT_MS", "1900"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
@@ -154,11 +154,11 @@ fn limits_are_still_sound() {
 #[test]
 fn all_faults_are_reported_together() {
     let Faults(faults) = ApiConfig::read(|_| None).unwrap_err();
-    let needed = SOUND.iter().map(|(name, _)| *name).filter(|name| *name != "HOLDFAST_TRIGGER");
+    let needed = VALID.iter().map(|(name, _)| *name).filter(|name| *name != "HOLDFAST_TRIGGER");
     for name in needed {
         assert!(faults.contains(&format!("{name} is not set")), "{name}: {faults:?}");
     }
-    assert_eq!(faults.len(), SOUND.len() - 1);
+    assert_eq!(faults.len(), VALID.len() - 1);
     let mixed = deliver_faults(&[
         ("HOLDFAST_TABLE", ""),
         ("HOLDFAST_HTTP_TIMEOUT_MS", "40000"),

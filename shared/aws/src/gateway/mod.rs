@@ -1,4 +1,4 @@
-//! API Gateway's HTTP API (payload format 2.0) in the terms of HTTP: its event is a request, and a response is its answer.
+//! API Gateway's HTTP API (payload format 2.0) as HTTP: its event becomes a request, and a response becomes its reply.
 
 mod path;
 mod request;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub use request::{NotARequest, request};
 pub use response::{Reply, reply};
-pub use serve::{answer, serve};
+pub use serve::{answer, serve_api};
 
 /// API Gateway gives up after 30 s, and the functions behind it have a second less.
-pub const MAX_ANSWER: Duration = Duration::from_secs(29);
+const TIMEOUT: Duration = Duration::from_secs(29);

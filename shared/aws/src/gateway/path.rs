@@ -1,5 +1,5 @@
-/// API Gateway hands a path over with its percent-encoding taken away, all but that of `%` itself. Here it gets it back, so that
-/// `?` in an id cannot begin a query, and a space or a quote does not make the request unreadable. What is encoded stays so.
+/// API Gateway decodes the percent-encoding of a path, except that of `%` itself. This encodes it again, so that `?` in an id does not
+/// start a query, and a space or a quote does not make the request invalid. Existing escapes stay.
 pub(super) fn encoded(raw: &str) -> String {
     let bytes = raw.as_bytes();
     let mut path = String::with_capacity(bytes.len());
@@ -16,7 +16,7 @@ pub(super) fn encoded(raw: &str) -> String {
     path
 }
 
-/// Same for a query, which API Gateway leaves as it was sent; this is for what no URL can hold.
+/// The same for a query, which API Gateway passes on as it was sent: encodes only what no URL may contain.
 pub(super) fn encoded_query(raw: &str) -> String {
     raw.bytes()
         .map(|byte| match byte {
@@ -28,7 +28,7 @@ pub(super) fn encoded_query(raw: &str) -> String {
         .collect()
 }
 
-/// What may stand in a path as it is.
+/// Whether a path may contain this byte unencoded.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/".contains(&byte)
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::path::{encoded, encoded_query};
 
-/// The event is not what API Gateway sends: whoever invoked the function must be told, not a client.
+/// The event is not what API Gateway sends: an error for the invoker of the function, not for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum NotARequest {
     #[error("not an event of an HTTP API with payload format 2.0")]
@@ -33,7 +33,7 @@ struct Event<'a> {
     #[serde(default)]
     headers: HashMap<String, String>,
     request_context: RequestContext,
-    /// Owned: a large one becomes the request's body without being copied again.
+    /// Owned, so that it becomes the request's body without another copy.
     #[serde(default)]
     body: Option<String>,
     #[serde(default)]
@@ -56,7 +56,7 @@ struct Http {
     method: String,
 }
 
-/// The request that this event stands for, its body exactly as it was posted.
+/// Reads the event as a request, with the body exactly as it was posted.
 pub fn request(event: &str) -> Result<Request<Bytes>, NotARequest> {
     let event: Event<'_> = serde_json::from_str(event).map_err(NotARequest::Event)?;
     let mut request = Request::new(body(event.body, event.is_base64_encoded)?);
@@ -84,7 +84,7 @@ fn uri(path: &str, query: &str) -> Result<Uri, NotARequest> {
     path_and_query.parse().map_err(|error: http::uri::InvalidUri| NotARequest::Path(error.into()))
 }
 
-/// What cannot be a header did not come as one, and is left out.
+/// Leaves out what is not a valid header.
 fn headers(given: HashMap<String, String>) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(given.len());
     for (name, value) in given {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_a_request() {
+    fn an_event_becomes_a_request() {
         let request = request(&event(json!({}))).unwrap();
         assert_eq!(request.method(), Method::POST);
         assert_eq!(request.uri(), "/v1/urls?state=frozen&limit=5");
@@ -145,19 +145,19 @@ mod tests {
     }
 
     #[test]
-    fn strange_paths_and_headers_are_no_trouble() {
-        let strange = request(&event(json!({
+    fn unusual_paths_and_headers_are_accepted() {
+        let unusual = request(&event(json!({
             "rawPath": "/v1/events/a b\"\u{7f}?x",
             "rawQueryString": "",
             "headers": { "x-name": "é", "not a name": "x", "x-lines": "a\nb" },
         })))
         .unwrap();
-        assert_eq!(strange.uri(), "/v1/events/a%20b%22%7F%3Fx");
-        assert_eq!(strange.headers().len(), 1);
+        assert_eq!(unusual.uri(), "/v1/events/a%20b%22%7F%3Fx");
+        assert_eq!(unusual.headers().len(), 1);
     }
 
     #[test]
-    fn anything_else_is_refused_in_a_sentence() {
+    fn any_other_event_is_rejected_with_a_reason() {
         let table = [
             ("{}".to_owned(), "payload format 2.0"),
             ("[1]".to_owned(), "payload format 2.0"),

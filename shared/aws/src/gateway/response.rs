@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Response;
 use serde::Serialize;
 
-/// What API Gateway makes a response of.
+/// A response in API Gateway's format.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Reply {
@@ -22,11 +22,11 @@ pub fn reply(response: Response<Bytes>) -> Reply {
         let value = String::from_utf8_lossy(value.as_bytes());
         headers
             .entry(name.as_str().to_owned())
-            // The format has room for one value per name; HTTP reads a list as several headers.
+            // The format has one value per name; in HTTP a list is equivalent to repeated headers.
             .and_modify(|before| *before = format!("{before}, {value}"))
             .or_insert_with(|| value.into_owned());
     }
-    // What is text goes as it is: it is shorter so, and can be read in a log.
+    // Text is not encoded: it is shorter that way.
     let (body, is_base64_encoded) = match String::from_utf8(body.into()) {
         Ok(text) => (text, false),
         Err(binary) => (data_encoding::BASE64.encode(binary.as_bytes()), true),
@@ -40,7 +40,7 @@ mod tests {
 
     use super::*;
 
-    fn told(body: &'static [u8]) -> serde_json::Value {
+    fn replied(body: &'static [u8]) -> serde_json::Value {
         let response = Response::builder()
             .status(404)
             .header("content-type", "application/problem+json")
@@ -52,19 +52,19 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_an_answer() {
+    fn a_response_becomes_a_reply() {
         let expected = json!({
             "statusCode": 404,
             "headers": { "content-type": "application/problem+json", "allow": "GET, POST" },
             "body": "{\"é\":1}",
             "isBase64Encoded": false,
         });
-        assert_eq!(told("{\"é\":1}".as_bytes()), expected);
+        assert_eq!(replied("{\"é\":1}".as_bytes()), expected);
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_encoded() {
-        let told = told(b"\xff\x00");
-        assert_eq!((&told["body"], &told["isBase64Encoded"]), (&json!("/wA="), &json!(true)));
+    fn binary_bodies_are_encoded() {
+        let reply = replied(b"\xff\x00");
+        assert_eq!((&reply["body"], &reply["isBase64Encoded"]), (&json!("/wA="), &json!(true)));
     }
 }

@@ -1,8 +1,14 @@
 use std::convert::Infallible;
 use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::engine::Engine;
+use holdfast_core::ports::{Clock, Sender};
+use holdfast_core::rules::guard::EgressPolicy;
+use holdfast_host::chain;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
@@ -10,12 +16,34 @@ use lambda_runtime::{Diagnostic, LambdaEvent, service_fn};
 use serde_json::value::RawValue;
 use tower::{Service, ServiceExt};
 
-use super::{Reply, reply, request};
-use crate::config::Faults;
-use crate::{chain, flush_activity};
+use super::{Reply, TIMEOUT, reply, request};
+use crate::config::{ApiConfig, Faults, environment};
+use crate::operator_key::{self, OperatorKey};
+use crate::{flush_activity, start};
 
-/// Answers events of API Gateway by this service, which works with this engine, until the process ends.
-pub async fn serve<S, B>(service: S, engine: &Engine) -> Result<(), Faults>
+/// Runs a function that serves the API, until the process ends: reads the configuration and the operator key, and answers API
+/// Gateway's events by the service that `router` builds over the engine.
+pub async fn serve_api<S, B, E>(
+    function: &str,
+    sender: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
+    router: impl FnOnce(Arc<Engine>, OperatorKey) -> S,
+) -> ExitCode
+where
+    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone,
+    B: Body<Data = Bytes, Error: Error>,
+    E: Error,
+{
+    let run = async {
+        let ApiConfig { common, operator_secret } = ApiConfig::read(environment)?;
+        let cloud = start::connect(function, common, TIMEOUT).await;
+        let key = operator_key::fetch(cloud.sdk(), &operator_secret).await?;
+        let engine = Arc::new(cloud.engine(sender)?);
+        serve(router(Arc::clone(&engine), key), &engine).await
+    };
+    start::exit(function, run.await)
+}
+
+async fn serve<S, B>(service: S, engine: &Engine) -> Result<(), Faults>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes, Error: Error>,
@@ -28,7 +56,7 @@ where
     lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))
 }
 
-/// The answer to one event.
+/// Answers one event.
 pub async fn answer<S, B>(service: S, event: Box<RawValue>) -> Result<Reply, Diagnostic>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,
@@ -41,7 +69,7 @@ where
     Ok(reply(Response::from_parts(parts, body)))
 }
 
-/// What Lambda logs, and tells whoever invoked the function.
+/// Lambda logs this and returns it to the invoker.
 fn failed(error_type: &str, error: &dyn Error) -> Diagnostic {
     Diagnostic { error_type: error_type.to_owned(), error_message: chain(error) }
 }
@@ -53,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// Says what it was asked, and answers with it.
+    /// Responds with the request's own method, path and body.
     async fn echo(request: Request<Full<Bytes>>) -> Result<Response<Full<Bytes>>, Infallible> {
         let (parts, body) = request.into_parts();
         let response =

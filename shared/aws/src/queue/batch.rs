@@ -1,56 +1,29 @@
-//! Batches: what goes into one request, and what is sent again when a part of it fails.
+//! Batches: what goes into one request, and what is repeated when a part of it fails.
 
 use std::time::Duration;
 
 use aws_sdk_sqs::types::BatchResultErrorEntry;
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::stream::{self, StreamExt};
+use holdfast_core::ports::QueueError;
 
-use super::trouble::why_entry;
+use super::trouble::entry_error;
+use crate::call_error::CallError;
 
 /// What SQS takes in one request.
 const MAX_ENTRIES: usize = 10;
-/// Bodies and message attributes together; ids, groups and delays do not count. A queue may be set to take more, but none
-/// has to.
+/// Bodies and message attributes together; ids, groups and delays do not count. A queue may be configured to take more.
 const MAX_BYTES: usize = 262_144;
-/// How many requests are under way at the same time.
-const CONCURRENT: usize = 16;
+/// How many requests run at the same time.
+const MAX_CONCURRENT: usize = 16;
 /// How often an entry is tried in all. A whole request that fails has been repeated by the SDK already.
-const TRIES: u32 = 4;
+const MAX_TRIES: u32 = 4;
 
-/// What became of one entry of a batch.
+/// What SQS did with one entry of a batch.
 pub(super) enum Verdict {
     Taken,
     /// Not the sender's fault, so it may be taken the next time.
-    Busy(String),
-    Refused(String),
-}
-
-/// What was not taken, and why: of the last that was not.
-pub(super) struct Left<T> {
-    pub(super) entries: Vec<T>,
-    pub(super) why: String,
-}
-
-impl<T> Default for Left<T> {
-    fn default() -> Left<T> {
-        Left { entries: Vec::new(), why: String::new() }
-    }
-}
-
-impl<T> Left<T> {
-    fn add(&mut self, entry: T, why: String) {
-        self.entries.push(entry);
-        self.why = why;
-    }
-
-    fn merge(mut self, other: Left<T>) -> Left<T> {
-        if !other.entries.is_empty() {
-            self.entries.extend(other.entries);
-            self.why = other.why;
-        }
-        self
-    }
+    Busy(QueueError),
+    Refused(QueueError),
 }
 
 /// Divides entries into requests, in their order. One that is too large by itself is alone in its request.
@@ -73,42 +46,42 @@ pub(super) fn pack<T>(entries: Vec<T>, bytes: impl Fn(&T) -> usize) -> Vec<Vec<T
     batches
 }
 
-/// Sends all batches, a bounded number at the same time.
-pub(super) async fn send_all<T, F, Fut>(batches: Vec<Vec<T>>, request: F) -> Left<T>
+/// Sends all batches, a bounded number at the same time. Returns the entries that were not taken, and why.
+pub(super) async fn send_all<T, F, Fut>(batches: Vec<Vec<T>>, request: F) -> Vec<(T, QueueError)>
 where
     T: Send,
     F: Fn(&[T]) -> Fut + Sync,
-    Fut: Future<Output = Result<Vec<Verdict>, String>> + Send,
+    Fut: Future<Output = Result<Vec<Verdict>, QueueError>> + Send,
 {
     let sends: Vec<_> = batches.into_iter().map(|batch| until_taken(batch, &request)).collect();
-    stream::iter(sends)
-        .buffer_unordered(CONCURRENT)
-        .fold(Left::default(), |left, more| std::future::ready(left.merge(more)))
-        .await
+    stream::iter(sends).buffer_unordered(MAX_CONCURRENT).concat().await
 }
 
-/// Sends a batch, and what was not taken of it again.
-async fn until_taken<T, F, Fut>(mut entries: Vec<T>, request: &F) -> Left<T>
+/// Sends a batch, and repeats the entries that may be taken the next time.
+async fn until_taken<T, F, Fut>(mut entries: Vec<T>, request: &F) -> Vec<(T, QueueError)>
 where
     T: Send,
     F: Fn(&[T]) -> Fut + Sync,
-    Fut: Future<Output = Result<Vec<Verdict>, String>> + Send,
+    Fut: Future<Output = Result<Vec<Verdict>, QueueError>> + Send,
 {
-    let mut left = Left::default();
+    let mut left = Vec::new();
     let mut tries = 0;
     while !entries.is_empty() {
         tries += 1;
         let verdicts = match request(&entries).await {
             Ok(verdicts) => verdicts,
-            Err(why) => return left.merge(Left { entries, why }),
+            Err(error) => {
+                left.extend(entries.into_iter().map(|entry| (entry, error.clone())));
+                return left;
+            }
         };
         assert_eq!(verdicts.len(), entries.len(), "one verdict for each entry");
         let mut again = Vec::new();
         for (entry, verdict) in entries.into_iter().zip(verdicts) {
             match verdict {
                 Verdict::Taken => {}
-                Verdict::Busy(_) if tries < TRIES => again.push(entry),
-                Verdict::Busy(why) | Verdict::Refused(why) => left.add(entry, why),
+                Verdict::Busy(_) if tries < MAX_TRIES => again.push(entry),
+                Verdict::Busy(error) | Verdict::Refused(error) => left.push((entry, error)),
             }
         }
         if !again.is_empty() {
@@ -119,17 +92,13 @@ where
     left
 }
 
-/// 100, 200, 400 ms, of which a random part up to the half is left out, so that those who were refused together do not come
-/// back together.
+/// 100, 200, 400 ms, shortened by a random part of up to a half, so that requests that were throttled together spread out.
 async fn pause(tries: u32) {
-    let longest = Duration::from_millis(50 << tries.min(5));
+    let max = Duration::from_millis(50 << tries.min(5));
     let random = getrandom::u32().unwrap_or_default();
-    let omitted = longest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0);
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "SQS says nothing when it can take more: one can only wait"
-    )]
-    tokio::time::sleep(longest - omitted).await;
+    let omitted = max.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0);
+    #[expect(clippy::disallowed_methods, reason = "SQS does not signal when it can take more")]
+    tokio::time::sleep(max - omitted).await;
 }
 
 /// The id of an entry is its place in the request.
@@ -137,15 +106,16 @@ pub(super) fn id(place: usize) -> String {
     place.to_string()
 }
 
-/// What SQS answered about each of `count` entries. One that it did not mention was not taken, as far as anybody knows.
+/// What SQS did with each of `count` entries. One that the response does not mention counts as not taken.
 pub(super) fn verdicts<'a>(
+    operation: &'static str,
     count: usize,
     taken: impl Iterator<Item = &'a str>,
     failed: &[BatchResultErrorEntry],
     is_fine: impl Fn(&BatchResultErrorEntry) -> bool,
 ) -> Vec<Verdict> {
-    let mut verdicts: Vec<Verdict> =
-        (0..count).map(|_| Verdict::Busy("the queue did not say whether it took it".to_owned())).collect();
+    let missing = || CallError::of_entry(operation, "the response does not mention the entry", None);
+    let mut verdicts: Vec<Verdict> = (0..count).map(|_| Verdict::Busy(missing().into())).collect();
     let mut set = |id: &str, verdict| {
         if let Some(place) = id.parse::<usize>().ok().and_then(|place| verdicts.get_mut(place)) {
             *place = verdict;
@@ -157,8 +127,8 @@ pub(super) fn verdicts<'a>(
     for entry in failed {
         let verdict = match entry {
             entry if is_fine(entry) => Verdict::Taken,
-            entry if entry.sender_fault => Verdict::Refused(why_entry(entry)),
-            entry => Verdict::Busy(why_entry(entry)),
+            entry if entry.sender_fault => Verdict::Refused(entry_error(operation, entry)),
+            entry => Verdict::Busy(entry_error(operation, entry)),
         };
         set(&entry.id, verdict);
     }
@@ -192,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_sqs_does_not_mention_is_not_taken() {
-        let verdicts = verdicts(3, ["2", "7", "x"].into_iter(), &[], |_| false);
+    fn an_entry_that_the_response_does_not_mention_is_not_taken() {
+        let verdicts = verdicts("SendMessageBatch", 3, ["2", "7", "x"].into_iter(), &[], |_| false);
         assert!(matches!(&verdicts[..], [Verdict::Busy(_), Verdict::Busy(_), Verdict::Taken]));
     }
 }

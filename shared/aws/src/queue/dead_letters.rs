@@ -1,4 +1,4 @@
-//! The dead-letter queue, for whoever looks into it. SQS finds nothing by id: to see a message is to receive it.
+//! The dead-letter queue, for the command line. SQS cannot look up a message by id: to see one is to receive it.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use aws_sdk_sqs::types::{Message as SqsMessage, MessageSystemAttributeName};
 use holdfast_core::ports::{QueueError, Receipt};
 use holdfast_core::time::Timestamp;
 
-use super::receive::{MAX_RECEIVED, delete, postpone, receive_count, system_attribute};
-use super::trouble::why;
+use super::receive::{MAX_RECEIVED, receive_count, system_attribute};
+use super::settle::{Placed, change_visibility, delete};
+use super::trouble::queue_error;
 
-/// How long what is looked at stays invisible, should nobody give it back.
+/// How long a received message stays invisible if it is not given back.
 const INVISIBLE_SECS: i32 = 60;
-/// A wait, however short, makes SQS ask all of its machines: without, it may overlook messages.
+/// Any wait makes SQS query all of its servers; without one it may miss messages.
 const WAIT_SECS: i32 = 1;
 
 /// A message on the dead-letter queue, and all that is known about it.
@@ -21,12 +22,12 @@ const WAIT_SECS: i32 = 1;
 pub struct DeadLetter {
     pub id: String,
     pub text: String,
-    /// When it was sent to the queue on which it died, or to this one if a function put it here.
+    /// When it was sent to its first queue, or to this one if a function sent it here.
     pub sent_at: Option<Timestamp>,
     pub receive_count: u32,
-    /// The queue that it came from: `first` or `retry`, or its ARN if SQS itself gave up on the message.
+    /// Where it came from: `first` or `retry`, or the queue's ARN if SQS itself moved the message.
     pub source: Option<String>,
-    /// What the function said that put it here.
+    /// The reason given by the function that sent it here.
     pub why: Option<String>,
     pub group: Option<String>,
     pub receipt: Receipt,
@@ -43,8 +44,8 @@ impl DeadLetters {
         DeadLetters { client, url }
     }
 
-    /// Receives until nothing new comes, `limit` is reached or `enough` is true of a message. All that it answers is
-    /// invisible for a minute: give it back or delete it.
+    /// Receives until no new message comes, `limit` is reached or `enough` is true of a message. The messages are invisible for a
+    /// minute: give them back or delete them.
     pub async fn receive(
         &self,
         limit: usize,
@@ -66,7 +67,7 @@ impl DeadLetters {
             for letter in some {
                 is_enough |= enough(&letter);
                 match places.get(&letter.id) {
-                    // It came back while we were looking: only the newer receipt counts.
+                    // It became visible again meanwhile: only the newer receipt is valid.
                     Some(place) => found[*place] = letter,
                     None => {
                         places.insert(letter.id.clone(), found.len());
@@ -83,12 +84,12 @@ impl DeadLetters {
 
     /// Makes messages visible again at once.
     pub async fn give_back(&self, letters: impl IntoIterator<Item = &DeadLetter>) -> Result<(), QueueError> {
-        let waits = letters.into_iter().map(|letter| (letter.receipt.clone(), Duration::ZERO)).collect();
-        postpone(&self.client, &self.url, waits).await
+        let waits = letters.into_iter().map(|letter| (placed(letter), Duration::ZERO)).collect();
+        none_left(change_visibility(&self.client, &self.url, waits).await)
     }
 
     pub async fn delete(&self, letter: &DeadLetter) -> Result<(), QueueError> {
-        delete(&self.client, &self.url, vec![letter.receipt.clone()]).await
+        none_left(delete(&self.client, &self.url, vec![placed(letter)]).await)
     }
 
     /// Sends a text to any queue, as a new message.
@@ -99,7 +100,7 @@ impl DeadLetters {
             .queue_url(url)
             .message_body(text)
             .set_message_group_id(group.map(str::to_owned));
-        request.send().await.map_err(|error| QueueError(why(&error)))?;
+        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
         Ok(())
     }
 
@@ -113,24 +114,32 @@ impl DeadLetters {
             .wait_time_seconds(WAIT_SECS)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
-        let answer = request.send().await.map_err(|error| QueueError(why(&error)))?;
-        Ok(answer.messages.unwrap_or_default().into_iter().map(dead_letter).collect())
+        let response = request.send().await.map_err(|error| queue_error("ReceiveMessage", &error))?;
+        Ok(response.messages.unwrap_or_default().into_iter().map(dead_letter).collect())
     }
 }
 
+fn placed(letter: &DeadLetter) -> Placed {
+    Placed { place: 0, receipt: letter.receipt.clone() }
+}
+
+fn none_left<T>(left: Vec<(T, QueueError)>) -> Result<(), QueueError> {
+    left.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
 fn dead_letter(message: SqsMessage) -> DeadLetter {
-    let said = |name: &str| {
-        let attribute = message.message_attributes.as_ref()?.get(name)?;
-        attribute.string_value.clone()
+    let attribute = |name: &str| {
+        let value = message.message_attributes.as_ref()?.get(name)?;
+        value.string_value.clone()
     };
-    let known = |name| system_attribute(&message, &name).map(str::to_owned);
-    let sent_at = known(MessageSystemAttributeName::SentTimestamp).and_then(|ms| ms.parse().ok());
+    let system = |name| system_attribute(&message, &name).map(str::to_owned);
+    let sent_at = system(MessageSystemAttributeName::SentTimestamp).and_then(|ms| ms.parse().ok());
     DeadLetter {
         sent_at: sent_at.map(Timestamp::from_millis),
         receive_count: receive_count(&message),
-        source: said("queue").or_else(|| known(MessageSystemAttributeName::DeadLetterQueueSourceArn)),
-        why: said("why"),
-        group: known(MessageSystemAttributeName::MessageGroupId),
+        source: attribute("queue").or_else(|| system(MessageSystemAttributeName::DeadLetterQueueSourceArn)),
+        why: attribute("why"),
+        group: system(MessageSystemAttributeName::MessageGroupId),
         id: message.message_id.unwrap_or_default(),
         text: message.body.unwrap_or_default(),
         receipt: Receipt(message.receipt_handle.unwrap_or_default()),

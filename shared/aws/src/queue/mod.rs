@@ -4,15 +4,15 @@ mod batch;
 mod dead_letters;
 mod receive;
 mod send;
+mod settle;
 mod text;
 mod trouble;
-
-use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use holdfast_core::ports::QueueName;
 
 pub use dead_letters::{DeadLetter, DeadLetters};
+pub use receive::{parse_receive_count, received};
 pub use text::{from_text, read_message, to_text};
 
 /// Where the queues are.
@@ -26,7 +26,7 @@ pub struct QueueUrls {
 pub struct SqsQueue {
     client: Client,
     urls: QueueUrls,
-    /// How many seconds of the schedule's clock, in which delays are given, pass in one real second.
+    /// How many seconds of the schedule clock, which delays are measured by, pass in one real second.
     time_scale: u32,
 }
 
@@ -34,7 +34,7 @@ impl SqsQueue {
     /// `time_scale` is 1 in production.
     #[must_use]
     pub fn new(client: Client, urls: QueueUrls, time_scale: u32) -> SqsQueue {
-        assert!(time_scale > 0, "time must pass");
+        assert!(time_scale > 0, "the schedule clock does not stand still");
         SqsQueue { client, urls, time_scale }
     }
 
@@ -46,32 +46,11 @@ impl SqsQueue {
     }
 }
 
-/// How a queue is called where people read it, and in the attribute `queue` of a dead letter.
+/// The queue's name in logs and in the attribute `queue` of a dead letter.
 #[must_use]
 pub fn name_of(queue: QueueName) -> &'static str {
     match queue {
         QueueName::First => "first",
         QueueName::Retry => "retry",
-    }
-}
-
-/// How long a message that was received `receive_count` times should rest before it comes back: 5 s, doubled each time, at
-/// most 15 minutes.
-#[must_use]
-pub fn backoff(receive_count: u32) -> Duration {
-    const MAX_SECS: u64 = 900;
-    let doublings = receive_count.saturating_sub(1).min(10);
-    Duration::from_secs((5 << doublings).min(MAX_SECS))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_rests_longer_each_time() {
-        let secs: Vec<u64> = (0..=10).map(|count| backoff(count).as_secs()).collect();
-        assert_eq!(secs, [5, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900]);
-        assert_eq!(backoff(u32::MAX).as_secs(), 900);
     }
 }

@@ -6,11 +6,11 @@ use holdfast_core::ports::{Delay, Outgoing, Queue, QueueError, QueueName, SendEr
 
 use super::batch::{Verdict, id, pack, send_all, verdicts};
 use super::text::{is_allowed, to_text};
-use super::trouble::why;
+use super::trouble::queue_error;
 use super::{SqsQueue, name_of};
 
-/// The rest of a long reason helps nobody, and counts towards the size of the message.
-const WHY_CHARS: usize = 1_000;
+/// Attributes count towards the size of the message.
+const MAX_WHY_CHARS: usize = 1_000;
 
 struct Entry {
     text: String,
@@ -24,14 +24,13 @@ impl Queue for SqsQueue {
             .into_iter()
             .map(|outgoing| Entry { text: to_text(outgoing.message.encode()), outgoing })
             .collect();
-        // There are no message attributes: the bodies are all that counts.
+        // Without message attributes, only the bodies count.
         let batches = pack(entries, |entry| entry.text.len());
         let left = send_all(batches, |entries| self.send_batch(queue, entries)).await;
-        if left.entries.is_empty() {
-            return Ok(());
-        }
-        let unsent = left.entries.into_iter().map(|entry| entry.outgoing).collect();
-        Err(SendError::Partly { unsent, why: left.why })
+        let Some((_, source)) = left.last() else { return Ok(()) };
+        let source = source.clone();
+        let unsent = left.into_iter().map(|(entry, _)| entry.outgoing).collect();
+        Err(SendError { unsent, source })
     }
 }
 
@@ -40,7 +39,7 @@ impl SqsQueue {
         &self,
         queue: QueueName,
         entries: &[Entry],
-    ) -> impl Future<Output = Result<Vec<Verdict>, String>> + Send + use<> {
+    ) -> impl Future<Output = Result<Vec<Verdict>, QueueError>> + Send + use<> {
         let count = entries.len();
         let entries = entries.iter().enumerate().map(|(place, entry)| {
             SendMessageBatchRequestEntry::builder()
@@ -54,14 +53,15 @@ impl SqsQueue {
         let request =
             self.client.send_message_batch().queue_url(self.url(queue)).set_entries(Some(entries.collect()));
         async move {
-            let answer = request.send().await.map_err(|error| why(&error))?;
-            let taken = answer.successful.iter().map(|entry| entry.id.as_str());
-            Ok(verdicts(count, taken, &answer.failed, |_| false))
+            const OPERATION: &str = "SendMessageBatch";
+            let response = request.send().await.map_err(|error| queue_error(OPERATION, &error))?;
+            let taken = response.successful.iter().map(|entry| entry.id.as_str());
+            Ok(verdicts(OPERATION, count, taken, &response.failed, |_| false))
         }
     }
 
-    /// Sends a text that came out of a queue once more, unchanged and as a new message, which SQS has received zero times:
-    /// for messages that only a newer Holdfast can read. `group` is the group that the message came with.
+    /// Sends the text of a received message unchanged, as a new message that SQS has received zero times. `group` is the group of the
+    /// received message.
     pub async fn send_raw(
         &self,
         queue: QueueName,
@@ -76,37 +76,36 @@ impl SqsQueue {
             .message_body(text)
             .set_message_group_id(group.map(str::to_owned))
             .delay_seconds(self.real_secs(delay));
-        request.send().await.map_err(|error| QueueError(why(&error)))?;
+        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
         Ok(())
     }
 
-    /// Puts a text that came out of `source` onto the dead-letter queue, unchanged. Whoever calls this then deletes it from
-    /// where it was.
-    pub async fn dead_letter(&self, text: &str, because: &str, source: QueueName) -> Result<(), QueueError> {
+    /// Sends the text of a message of `source` to the dead-letter queue, unchanged. The caller deletes the message.
+    pub async fn dead_letter(&self, text: &str, why: &str, source: QueueName) -> Result<(), QueueError> {
         let request = self
             .client
             .send_message()
             .queue_url(&self.urls.dead_letters)
             .message_body(text)
-            .message_attributes("why", attribute(because))
+            .message_attributes("why", attribute(why))
             .message_attributes("queue", attribute(name_of(source)));
-        request.send().await.map_err(|error| QueueError(why(&error)))?;
+        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
         Ok(())
     }
 
-    /// Delays are given on the schedule's clock, and SQS counts real seconds. Rounds up: never earlier than asked.
+    /// Delays are on the schedule clock, and SQS counts real seconds. Rounds up: never earlier than asked.
     fn real_secs(&self, delay: Delay) -> i32 {
         let secs = u32::from(delay.as_secs()).div_ceil(self.time_scale);
-        assert!(secs <= u32::from(Delay::MAX_SECS), "SQS holds no message for {secs} s");
+        assert!(secs <= u32::from(Delay::MAX_SECS), "SQS delays no message by {secs} s");
         secs.cast_signed()
     }
 }
 
-/// SQS takes neither an empty value nor every character.
+/// SQS rejects empty values and some characters.
 fn attribute(value: &str) -> MessageAttributeValue {
     let mut value: String = value
         .chars()
-        .take(WHY_CHARS)
+        .take(MAX_WHY_CHARS)
         .map(|c| if is_allowed(c) { c } else { char::REPLACEMENT_CHARACTER })
         .collect();
     if value.is_empty() {

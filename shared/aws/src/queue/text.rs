@@ -1,14 +1,14 @@
-//! Messages as text. SQS takes only some characters, and a message carries any bytes.
+//! Messages as text. SQS rejects some characters, and a message carries any bytes.
 
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
 use holdfast_core::records::{Message, Unreadable};
 
-/// Stands before bytes in base 64. The plain form always begins with `{`.
+/// The prefix of bytes in base 64. The plain form always begins with `{`.
 const ENCODED: char = '~';
 
-/// As it is wherever SQS lets every character through, in base 64 otherwise.
+/// Plain text if SQS accepts every character of it, base 64 otherwise.
 #[must_use]
 pub fn to_text(bytes: Vec<u8>) -> String {
     match String::from_utf8(bytes) {
@@ -23,18 +23,17 @@ pub fn from_text(text: &str) -> Result<Cow<'_, [u8]>, Unreadable> {
     if text.starts_with('{') {
         return Ok(Cow::Borrowed(text.as_bytes()));
     }
-    let poison = |why: String| Unreadable::Poison(why);
-    let base64 =
-        text.strip_prefix(ENCODED).ok_or_else(|| poison("neither plain nor in base 64".to_owned()))?;
-    BASE64.decode(base64.as_bytes()).map(Cow::Owned).map_err(|error| poison(format!("base 64: {error}")))
+    let corrupt = |why: String| Unreadable::Corrupt(why);
+    let base64 = text.strip_prefix(ENCODED).ok_or_else(|| corrupt("neither JSON nor base 64".to_owned()))?;
+    BASE64.decode(base64.as_bytes()).map(Cow::Owned).map_err(|error| corrupt(format!("base 64: {error}")))
 }
 
-/// The message in a text that came out of a queue.
+/// Reads the message in a text from a queue.
 pub fn read_message(text: &str) -> Result<Message, Unreadable> {
     Message::decode(&from_text(text)?)
 }
 
-/// What SQS takes. Chars are never surrogates, so the range between the first two limits is left out by itself.
+/// The characters that SQS accepts. A `char` is never a surrogate, so the first range needs no gap for them.
 pub(super) fn is_allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..)
 }
@@ -53,17 +52,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_sqs_takes_is_sent_as_it_is() {
+    fn text_that_sqs_accepts_is_sent_as_it_is() {
         for plain in ["{}", "{\"v\":1}\n\t\r \u{7f}\u{d7ff}\u{e000}\u{fffd}\u{10000}\u{1f980}\u{10ffff}"] {
             assert_eq!(to_text(plain.as_bytes().to_vec()), plain);
         }
     }
 
     #[test]
-    fn what_sqs_does_not_take_is_encoded() {
-        let refused: [&[u8]; 7] =
+    fn text_that_sqs_rejects_is_encoded() {
+        let rejected: [&[u8]; 7] =
             [b"{\0", b"{\x0b", b"{\x1f", "{\u{fffe}".as_bytes(), "{\u{ffff}".as_bytes(), b"{\xff", b"~{}"];
-        for bytes in refused {
+        for bytes in rejected {
             let text = to_text(bytes.to_vec());
             assert!(text.starts_with(ENCODED) && text.is_ascii(), "{text}");
             assert_eq!(from_text(&text).unwrap(), bytes);
@@ -71,9 +70,9 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_poison() {
+    fn any_other_text_is_corrupt() {
         for text in ["", "hello", "~?", "~e30", " {}"] {
-            assert!(matches!(from_text(text), Err(Unreadable::Poison(_))), "{text}");
+            assert!(matches!(from_text(text), Err(Unreadable::Corrupt(_))), "{text}");
         }
     }
 

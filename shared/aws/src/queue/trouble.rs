@@ -1,43 +1,39 @@
-//! What SQS says when it does not do what it was asked.
+//! SQS's errors as those of the port.
 
 use std::error::Error;
-use std::fmt::Display;
+use std::sync::Arc;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::BatchResultErrorEntry;
+use holdfast_core::ports::QueueError;
 
-/// In one line. Only what the errors say of themselves: their debug form has the whole response in it.
-pub(super) fn why<E>(error: &SdkError<E>) -> String
+use crate::call_error::{CallError, Cause};
+
+pub(super) fn queue_error<E>(operation: &'static str, error: &SdkError<E>) -> QueueError
 where
     E: ProvideErrorMetadata + Error + 'static,
 {
-    if let Some(code) = error.code() {
-        return said(code, error.message());
-    }
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        text = format!("{text}: {inner}");
-        source = inner.source();
-    }
-    text
+    CallError::new(operation, error).into()
 }
 
-pub(super) fn why_entry(failed: &BatchResultErrorEntry) -> String {
-    said(&failed.code, failed.message.as_deref())
+pub(super) fn entry_error(operation: &'static str, failed: &BatchResultErrorEntry) -> QueueError {
+    CallError::of_entry(operation, &failed.code, failed.message.as_deref()).into()
 }
 
-fn said(code: impl Display, message: Option<&str>) -> String {
-    match message {
-        Some(message) => format!("{code}: {message}"),
-        None => code.to_string(),
+impl From<CallError> for QueueError {
+    fn from(error: CallError) -> QueueError {
+        match error.cause {
+            Cause::Throttled => QueueError::Throttled(Arc::new(error)),
+            Cause::TimedOut => QueueError::TimedOut(Arc::new(error)),
+            Cause::Other => QueueError::Failed(Arc::new(error)),
+        }
     }
 }
 
-/// Whether the receipt named no message that could still be named by it: it was deleted, came back, or was received again.
+/// Whether the receipt is void: its message was deleted, is visible again or was received again.
 pub(super) fn is_void(failed: &BatchResultErrorEntry) -> bool {
     let message = failed.message.as_deref().unwrap_or_default();
-    // Some codes come with a prefix of the older protocol.
+    // Some codes have a prefix of an older protocol.
     failed.code.ends_with("ReceiptHandleIsInvalid")
         || failed.code.ends_with("MessageNotInflight")
         || (failed.code.ends_with("InvalidParameterValue") && message.contains("ReceiptHandle"))
@@ -48,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_void_receipt_is_told_from_other_faults() {
+    fn a_void_receipt_is_distinguished_from_other_errors() {
         let failed = |code: &str, message: &str| {
             BatchResultErrorEntry::builder()
                 .id("0")

@@ -1,5 +1,5 @@
-//! Bodies: compressed, in parts, because an item holds 400 KB. The first part names how many there are and is written last, so
-//! that a body that can be found is whole.
+//! Bodies: compressed and in parts, because an item holds 400 KB. The first part has the number of parts and is written last, so that
+//! a body that can be found is complete.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,14 +19,14 @@ use super::request::{Action, Refusal, Request};
 use super::terms::Terms;
 use super::values::number;
 
-const PART_BYTES: usize = 380_000;
+const MAX_PART_BYTES: usize = 380_000;
 const DATA: &str = "data";
 const PARTS: &str = "parts";
 const COMPRESSED: &str = "compressed";
-/// Good and quick: bodies are JSON.
+/// Small and fast enough for JSON.
 const COMPRESSION_LEVEL: u8 = 5;
-/// No body is larger when it is read again, whatever its item says.
-const LARGEST_BODY: usize = 16 << 20;
+/// A limit for decompression, against an item that claims to be small.
+const MAX_BODY_BYTES: usize = 16 << 20;
 
 fn part_key(body: &BodyKey, part: usize) -> Key {
     Key::new(format!("body#{}#{}", body.tenant, body.event_key), format!("part#{part:03}"))
@@ -37,10 +37,10 @@ fn parts_of(key: &BodyKey, body: &[u8], remove_at: Timestamp) -> Vec<Item> {
     let compressed = miniz_oxide::deflate::compress_to_vec_zlib(body, COMPRESSION_LEVEL);
     let smaller = compressed.len() < body.len();
     let stored = if smaller { Cow::Owned(compressed) } else { Cow::Borrowed(body) };
-    // Of nothing there is one part as well.
-    let count = stored.len().div_ceil(PART_BYTES).max(1);
+    // An empty body has one part too.
+    let count = stored.len().div_ceil(MAX_PART_BYTES).max(1);
     let part = |n: usize| {
-        let data = &stored[n * PART_BYTES..stored.len().min((n + 1) * PART_BYTES)];
+        let data = &stored[n * MAX_PART_BYTES..stored.len().min((n + 1) * MAX_PART_BYTES)];
         let mut item = key_item(&part_key(key, n));
         item.insert(DATA.to_owned(), AttributeValue::B(Blob::new(data)));
         item.insert(TTL.to_owned(), ttl(remove_at));
@@ -57,9 +57,9 @@ fn part_count(first: &Item) -> Option<usize> {
     first.get(PARTS)?.as_n().ok()?.parse().ok()
 }
 
-/// `None`: a part is missing, because its time is over and it is being removed.
+/// `None`: a part is missing, because the body has expired and is being removed.
 fn join_parts(key: &BodyKey, items: &HashMap<Key, Item>) -> Result<Option<Bytes>, Fault> {
-    let unreadable = || Fault::Unreadable(part_key(key, 0));
+    let unreadable = || Fault::corrupt(part_key(key, 0), "it is not a body");
     let Some(first) = items.get(&part_key(key, 0)) else { return Ok(None) };
     let mut stored = Vec::new();
     for part in 0..part_count(first).ok_or_else(unreadable)? {
@@ -68,7 +68,7 @@ fn join_parts(key: &BodyKey, items: &HashMap<Key, Item>) -> Result<Option<Bytes>
         stored.extend_from_slice(data.as_ref());
     }
     if first.get(COMPRESSED).is_some_and(|compressed| compressed == &AttributeValue::Bool(true)) {
-        let body = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&stored, LARGEST_BODY);
+        let body = miniz_oxide::inflate::decompress_to_vec_zlib_with_limit(&stored, MAX_BODY_BYTES);
         stored = body.map_err(|_| unreadable())?;
     }
     Ok(Some(stored.into()))
@@ -91,7 +91,7 @@ impl DynamoStore {
         for items in [rest, firsts] {
             let left = self.put_items(items).await?;
             if !left.is_empty() {
-                return Err(Fault::LeftUndone { operation: "BatchWriteItem", count: left.len() });
+                return Err(Fault::Unprocessed { operation: "BatchWriteItem", count: left.len() });
             }
         }
         Ok(())
@@ -108,11 +108,11 @@ impl DynamoStore {
         keys.iter().map(|key| join_parts(key, &items)).collect()
     }
 
-    /// The first part last, so that no body outlives one of its parts.
+    /// The first part last, so that no body is kept longer than one of its parts.
     pub(super) async fn keep(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, Fault> {
         let first = part_key(key, 0);
         let Some(found) = self.get_item(&first, Some(PARTS)).await? else { return Ok(false) };
-        let count = part_count(&found).ok_or_else(|| Fault::Unreadable(first.clone()))?;
+        let count = part_count(&found).ok_or_else(|| Fault::corrupt(first.clone(), "it is not a body"))?;
         let rest = (1..count).map(|part| self.keep_part(part_key(key, part), remove_at));
         let kept = try_join_all(rest).await?;
         Ok(kept.into_iter().all(|kept| kept) && self.keep_part(first, remove_at).await?)
@@ -127,11 +127,11 @@ impl DynamoStore {
         let request = Request { action, condition: Some(condition), terms };
         match request.send(&self.client, &self.table).await {
             Ok(_) => Ok(true),
-            // It is there, and kept for longer already.
+            // It exists and is kept for longer already.
             Err(Refusal::Condition(found)) => Ok(found.is_some()),
             Err(Refusal::Fault(fault)) => Err(fault),
             Err(Refusal::Busy | Refusal::Throttled) => {
-                Err(Fault::LeftUndone { operation: "UpdateItem", count: 1 })
+                Err(Fault::Unprocessed { operation: "UpdateItem", count: 1 })
             }
         }
     }

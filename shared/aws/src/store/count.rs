@@ -10,18 +10,18 @@ use super::fast_count::FastCount;
 use super::fault::Fault;
 use super::items::{
     COUNTER, Item, LAST_SUCCESS_AT, STREAK, VERSION, WINDOW_ATTEMPTS, WINDOW_FAILURES, WRITER, is_marked,
-    item_of, read_url, version_of,
+    is_readable, item_of, read_url, version_of,
 };
 use super::request::{Action, Refusal, Request, transact};
 use super::terms::Terms;
 use super::values::number;
 
-/// Each try in vain means that somebody else was counted, so this is how many may come in between.
+/// Each failed try means that another batch was counted first.
 const MAX_TRIES: u32 = 500;
-/// How often too much traffic may be in the way. A count that is dropped costs less than a function that waits.
+/// Dropping a count costs less than a function that keeps waiting for a throttled table.
 const MAX_THROTTLED: u32 = 6;
 
-/// A batch of outcomes that is to be counted.
+/// A batch of outcomes to be counted.
 struct Batch {
     key: Key,
     outcomes: Vec<Outcome>,
@@ -29,14 +29,15 @@ struct Batch {
     mark: String,
 }
 
-/// A URL record as it was seen, and whether it was seen since this count began.
+/// A URL record as it was last read.
 struct Seen {
     url: UrlRecord,
     version: u64,
+    /// It was read after this count began.
     fresh: bool,
 }
 
-/// What a count made of the record, and its version since.
+/// The record before and after a count, and its version since.
 struct Counted {
     before: UrlRecord,
     after: UrlRecord,
@@ -72,7 +73,7 @@ impl DynamoStore {
                 Err(Refusal::Throttled) => {
                     throttled += 1;
                     if throttled == MAX_THROTTLED {
-                        break;
+                        return Err(Fault::Throttled(batch.key));
                     }
                     None
                 }
@@ -85,12 +86,12 @@ impl DynamoStore {
                 let Some((url, version)) = read_url(item)? else { return Ok(None) };
                 seen = Some(Seen { url, version, fresh: true });
             }
-            // What was known may have been old: that is nobody's fault. After that it is others who count.
+            // The first try may have failed because the hint was old. After that, other writers are the reason.
             if tries > 0 {
                 self.random.pause((tries - 1).min(2)).await;
             }
         }
-        Err(Fault::Busy(batch.key))
+        Err(Fault::Contended(batch.key))
     }
 
     async fn try_to_count(&self, batch: &Batch, seen: Option<&Seen>) -> Result<Counted, Refusal> {
@@ -104,36 +105,35 @@ impl DynamoStore {
         }
         match seen {
             Some(seen) => self.count_over(batch, seen).await,
-            // As if a condition had failed, which answers the item too.
+            // As if a condition had failed, which returns the item too.
             None => {
                 Err(self.get_item(&batch.key, None).await.map_or_else(Refusal::Fault, Refusal::Condition))
             }
         }
     }
 
-    /// One update, and the version stays: whoever writes the record meanwhile is not kept from it by outcomes that only count.
+    /// One update that leaves the version, so that it does not conflict with other writers of the record.
     async fn count_fast(&self, batch: &Batch, plan: &FastCount) -> Result<Counted, Refusal> {
         let request = plan.request(batch.key.clone(), &batch.mark);
         let before = request.send(&self.client, &self.table).await?.unwrap_or_default();
         let before = read_url(before).map_err(Refusal::Fault)?;
-        let (before, version) = before.ok_or_else(|| Refusal::Fault(Fault::Unreadable(batch.key.clone())))?;
+        let not_a_url = || Refusal::Fault(Fault::corrupt(batch.key.clone(), "it is not a URL"));
+        let (before, version) = before.ok_or_else(not_a_url)?;
         let (after, _) = batch.apply(&before);
         Ok(Counted { before, after, version })
     }
 
-    /// By the rule, over the record as it was seen: a threshold may be crossed, and the history is written with it.
+    /// Applies the rule to the record as it was read. It may cross a threshold: the history is written with it.
     async fn count_over(&self, batch: &Batch, seen: &Seen) -> Result<Counted, Refusal> {
         let (after, history) = batch.apply(&seen.url);
         let version = seen.version.saturating_add(1);
         let mut terms = Terms::default();
         let condition = as_seen(&seen.url.health, seen.version, &mut terms);
-        let put = |record: Record, version| {
-            item_of(&record, version, &batch.mark).map(Action::Put).map_err(Refusal::Fault)
-        };
-        let action = put(Record::Url(after.clone()), version)?;
+        let put = |record: Record, version| Action::Put(item_of(&record, version, &batch.mark));
+        let action = put(Record::Url(after.clone()), version);
         let mut requests = vec![Request { action, condition: Some(condition), terms }];
         for entry in history {
-            let action = put(Record::History(entry), self.random.version())?;
+            let action = put(Record::History(entry), self.random.version());
             requests.push(Request { action, condition: None, terms: Terms::default() });
         }
         if requests.len() == 1 {
@@ -147,14 +147,14 @@ impl DynamoStore {
     }
 
     fn remember_counted(&self, counted: Counted) -> (UrlRecord, UrlRecord) {
-        self.hints.saw(&counted.after, counted.version);
+        self.hints.remember(&counted.after, counted.version);
         (counted.before, counted.after)
     }
 }
 
-/// The version alone does not say that nothing was counted since.
+/// Also compares the counters: counting leaves the version as it is.
 fn as_seen(health: &Health, version: u64, terms: &mut Terms) -> String {
-    let mut conditions = vec![terms.compare(VERSION, "=", "of_version", number(version))];
+    let mut conditions = vec![is_readable(terms), terms.compare(VERSION, "=", "of_version", number(version))];
     let counters = [
         (STREAK, health.streak),
         (WINDOW_ATTEMPTS, health.window_attempts),
@@ -168,11 +168,11 @@ fn as_seen(health: &Health, version: u64, terms: &mut Terms) -> String {
     conditions.join(" AND ")
 }
 
-/// Whether the item is what this batch made: the answer was lost and the SDK sent the write again.
+/// Whether this batch wrote the item: the response was lost and the SDK sent the write again.
 fn made_already(batch: &Batch, seen: Option<&Seen>, item: &Item) -> Option<Counted> {
     let version = version_of(item)?;
     if is_marked(item, COUNTER, &batch.mark) {
-        // Such a count leaves the state as it is, which is what matters of the record before.
+        // Such a count does not change the state, which is all that callers need of the record before.
         let (url, version) = read_url(item.clone()).ok()??;
         return Some(Counted { before: url.clone(), after: url, version });
     }
@@ -181,4 +181,17 @@ fn made_already(batch: &Batch, seen: Option<&Seen>, item: &Item) -> Option<Count
         let (after, _) = batch.apply(&seen.url);
         Counted { before: seen.url.clone(), after, version }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use holdfast_core::time::Timestamp;
+
+    #[test]
+    fn a_count_by_the_rule_leaves_newer_records_alone() {
+        let mut terms = Terms::default();
+        let condition = as_seen(&Health::new(Timestamp::ZERO), 1, &mut terms);
+        assert!(condition.starts_with("#record.#v <= :readable AND "), "{condition}");
+    }
 }

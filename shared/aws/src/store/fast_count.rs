@@ -1,25 +1,24 @@
-//! Counting without reading first: one update whose condition makes sure that no threshold can be crossed by it, whatever others
-//! counted meanwhile.
+//! Counting without a read: one update with a condition under which it cannot cross a threshold, whatever other batches were counted
+//! before it.
 
 use holdfast_core::records::Key;
-use holdfast_core::rules::health::{Health, Outcome, UrlState};
+use holdfast_core::rules::health::{
+    DISABLE_FAILURE_PERCENT, DISABLE_MIN_ATTEMPTS, DISABLE_STREAK, Health, Outcome, UrlState,
+    WINDOW_HALVED_AT,
+};
 use holdfast_core::time::Timestamp;
 
-use super::items::{COUNTER, GENERATION, LAST_SUCCESS_AT, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES};
+use super::items::{
+    COUNTER, GENERATION, LAST_SUCCESS_AT, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES, is_readable,
+};
 use super::request::{Action, Request};
 use super::terms::Terms;
 use super::values::{number, text};
 
-// The thresholds of the rule. The tests compare with the rule itself, so they fail if these cross one.
-const HALVED_AT: u64 = 10_000;
-const RATE_MEANS_NOTHING_UP_TO: u64 = 100;
-const MAX_FAILURE_PERCENT: u64 = 70;
-const DISABLE_STREAK: u64 = 2_000;
-
-/// What a batch of outcomes adds up to, and under which condition.
+/// What a batch of outcomes adds to the counters, and under which condition.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FastCount {
-    /// The generation that the URL must have. Outcomes of others only matter for the last success.
+    /// The generation that the URL must have. Outcomes of other generations count only for the last success.
     generation: u64,
     /// `None`: no outcome is of that generation.
     counts: Option<Counts>,
@@ -30,25 +29,25 @@ pub(super) struct FastCount {
 struct Counts {
     attempts: u64,
     failures: u64,
-    /// The failures behind the last success; `None` if there is no success.
+    /// The failures after the last success; `None` without a success.
     trailing_failures: Option<u64>,
-    /// Up to this many attempts in the window the rate means nothing, even with these added.
+    /// With at most this many attempts in the window, the failure rate does not count yet, even with these added.
     few_attempts: Option<u64>,
-    /// With at least so many attempts in the window and at most so many failures the rate is harmless, even with these added:
-    /// at every step the failures are at most 70 % of the first number, and the attempts are at least that number.
+    /// With at least so many attempts and at most so many failures in the window, the rate stays below the limit, even with these
+    /// added: at every step there are at least that many attempts, and the failures are within the limit for that number.
     harmless: Option<(u64, u64)>,
 }
 
-/// What becomes of the time of the last success, which must be the latest of all.
+/// How the time of the last success changes. It must end up as the latest of all.
 #[derive(Clone, Debug, PartialEq)]
 enum LastSuccess {
     /// No success: stays, or becomes the start of the first attempt ever.
     StaysOrBecomes(Timestamp),
-    /// It is not later than this, or there is none yet.
+    /// It is absent or not later than this.
     Becomes(Timestamp),
-    /// It is there, and not later than this.
+    /// It is present and not later than this.
     MovesTo(Timestamp),
-    /// It is this or later already.
+    /// It is not earlier than this.
     StaysBehind(Timestamp),
 }
 
@@ -62,16 +61,16 @@ impl LastSuccess {
             Some(last) if last > success => Some(LastSuccess::StaysBehind(success)),
             Some(_) => Some(LastSuccess::MovesTo(success)),
             None if first <= success => Some(LastSuccess::Becomes(success)),
-            // The first attempt began after all successes had ended: too odd to be fast.
+            // The first attempt started after all successes had ended: rare, so it takes the slow way.
             None => None,
         }
     }
 }
 
 impl FastCount {
-    /// `None`: these outcomes cannot be counted so, as far as is known.
+    /// `None`: these outcomes may cross a threshold.
     pub(super) fn plan(outcomes: &[Outcome], known: Option<&Health>) -> Option<FastCount> {
-        // Of a URL that was never seen from here it is supposed that it is new and that the outcomes are current.
+        // An unknown URL is assumed to be new, and the outcomes to be current.
         let generation = match known {
             Some(known) => known.generation,
             None => outcomes.iter().map(|o| o.generation).max()?,
@@ -85,7 +84,7 @@ impl FastCount {
         known.is_none_or(|known| plan.holds(known)).then_some(plan)
     }
 
-    /// Whether the condition holds: says the same as the expression that DynamoDB gets.
+    /// Whether the condition holds. Equivalent to the expression that DynamoDB gets.
     fn holds(&self, health: &Health) -> bool {
         let last = health.last_success_at;
         health.generation == self.generation
@@ -98,10 +97,11 @@ impl FastCount {
             }
     }
 
-    /// `mark`: tells this batch from every other, so that the SDK's own repeat of an update that was made is not made again.
+    /// `mark`: unique to this batch, so that the SDK's own repeat of an update is not counted twice.
     pub(super) fn request(&self, key: Key, mark: &str) -> Request {
         let mut terms = Terms::default();
-        let mut conditions = vec![terms.compare(GENERATION, "=", GENERATION, number(self.generation))];
+        let generation = terms.compare(GENERATION, "=", GENERATION, number(self.generation));
+        let mut conditions = vec![is_readable(&mut terms), generation];
         let other = terms.compare(COUNTER, "<>", COUNTER, text(mark));
         conditions.push(format!("({} OR {other})", terms.absent(COUNTER)));
         let mut sets = vec![terms.compare(COUNTER, "=", COUNTER, text(mark))];
@@ -143,17 +143,17 @@ impl LastSuccess {
 }
 
 impl Counts {
-    /// `None`: no condition could rule out that a threshold is crossed.
+    /// `None`: no condition can rule out that a threshold is crossed.
     fn of(outcomes: &[&Outcome], known: Option<&Health>) -> Option<Counts> {
         let attempts = outcomes.len() as u64;
         let failures = outcomes.iter().filter(|o| !o.success).count() as u64;
         let trailing = outcomes.iter().rev().take_while(|o| !o.success).count() as u64;
-        let few_attempts = RATE_MEANS_NOTHING_UP_TO.checked_sub(attempts);
+        let few_attempts = DISABLE_MIN_ATTEMPTS.checked_sub(attempts);
         let harmless = known.and_then(|known| {
-            let most_failures = known.window_attempts * MAX_FAILURE_PERCENT / 100;
-            Some((known.window_attempts, most_failures.checked_sub(failures)?))
+            let max_failures = known.window_attempts * DISABLE_FAILURE_PERCENT / 100;
+            Some((known.window_attempts, max_failures.checked_sub(failures)?))
         });
-        let possible = attempts < HALVED_AT
+        let possible = attempts < WINDOW_HALVED_AT
             && failures < DISABLE_STREAK
             && (few_attempts.is_some() || harmless.is_some());
         let trailing_failures = (failures < attempts).then_some(trailing);
@@ -166,7 +166,7 @@ impl Counts {
             health.window_attempts >= attempts && health.window_failures <= failures
         });
         health.state == UrlState::Enabled
-            && health.window_attempts < HALVED_AT - self.attempts
+            && health.window_attempts < WINDOW_HALVED_AT - self.attempts
             && health.streak < DISABLE_STREAK - self.failures
             && (few || harmless)
     }
@@ -179,13 +179,18 @@ impl Counts {
         conditions: &mut Vec<String>,
     ) {
         conditions.push(terms.compare(STATE, "=", "enabled", text(UrlState::Enabled.as_str())));
-        conditions.push(terms.compare(WINDOW_ATTEMPTS, "<", "not_halved", number(HALVED_AT - self.attempts)));
+        conditions.push(terms.compare(
+            WINDOW_ATTEMPTS,
+            "<",
+            "not_halved",
+            number(WINDOW_HALVED_AT - self.attempts),
+        ));
         conditions.push(terms.compare(STREAK, "<", "not_a_streak", number(DISABLE_STREAK - self.failures)));
         let few =
             self.few_attempts.map(|few| terms.compare(WINDOW_ATTEMPTS, "<=", "few_attempts", number(few)));
         let harmless = self.harmless.map(|(attempts, failures)| {
             let attempts = terms.compare(WINDOW_ATTEMPTS, ">=", "known_attempts", number(attempts));
-            let failures = terms.compare(WINDOW_FAILURES, "<=", "most_failures", number(failures));
+            let failures = terms.compare(WINDOW_FAILURES, "<=", "max_failures", number(failures));
             format!("{attempts} AND {failures}")
         });
         conditions.push(match (few, harmless) {

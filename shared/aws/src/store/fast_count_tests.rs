@@ -109,19 +109,19 @@ proptest! {
         let Some(plan) = FastCount::plan(&outcomes, known.as_ref()) else { return Ok(()) };
         let Some(counts) = plan.counts.clone() else { return Ok(()) };
         let known_attempts = counts.harmless.map(|(attempts, _)| attempts);
-        let edges = [counts.few_attempts, known_attempts, Some(HALVED_AT - counts.attempts - 1)];
+        let edges = [counts.few_attempts, known_attempts, Some(WINDOW_HALVED_AT - counts.attempts - 1)];
         for attempts in edges.into_iter().flatten() {
             let mut stored = known.clone().unwrap_or_else(|| Health::new(Timestamp::ZERO));
-            let most_failures = counts.harmless.map_or(attempts, |(_, failures)| failures.min(attempts));
+            let max_failures = counts.harmless.map_or(attempts, |(_, failures)| failures.min(attempts));
             stored.window_attempts = attempts;
-            stored.window_failures = if all_failed { attempts } else { most_failures };
+            stored.window_failures = if all_failed { attempts } else { max_failures };
             stored.streak = if long_streak { DISABLE_STREAK - counts.failures - 1 } else { 0 };
             compare(&plan, stored, &outcomes)?;
         }
     }
 }
 
-/// If the condition holds for what is stored, the rule changes nothing but what the update changes.
+/// If the condition holds for the stored record, the rule changes exactly what the update changes.
 fn compare(plan: &FastCount, stored: Health, outcomes: &[Outcome]) -> Result<(), TestCaseError> {
     if !plan.holds(&stored) {
         return Ok(());
@@ -170,7 +170,18 @@ fn one_known_url_serves_many_concurrent_batches() {
 }
 
 #[test]
-fn an_unknown_url_is_taken_to_be_new() {
+fn a_record_of_a_newer_release_is_left_alone() {
+    let request = FastCount::plan(&[outcome(true)], None).unwrap().request(Key::new("p".into(), "s"), "mark");
+    let condition = request.condition.unwrap();
+    assert!(condition.starts_with("#record.#v <= :readable AND "), "{condition}");
+    let (names, values) = request.terms.into_maps();
+    let names = names.unwrap();
+    assert_eq!((names["#record"].as_str(), names["#v"].as_str()), ("record", "v"));
+    assert_eq!(values.unwrap()[":readable"], number(holdfast_core::records::VERSION));
+}
+
+#[test]
+fn an_unknown_url_is_assumed_to_be_new() {
     let plan = FastCount::plan(&[outcome(false); 10], None).unwrap();
     let mut health = Health::new(Timestamp::ZERO);
     assert!(plan.holds(&health));

@@ -1,44 +1,54 @@
-use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
-use holdfast_core::ports::StoreError;
-use holdfast_core::records::Key;
+use holdfast_core::ports::{Source, StoreError};
+use holdfast_core::records::{Key, Unreadable};
+
+use crate::call_error::{CallError, Cause};
 
 /// What went wrong, without anything that was stored: a payload or a secret must not reach a log through an error.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Fault {
-    #[error("{operation} failed: {chain}")]
-    Call { operation: &'static str, chain: String },
-    #[error("{operation} left {count} items undone, again and again")]
-    LeftUndone { operation: &'static str, count: usize },
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("{operation} left {count} items unprocessed, repeatedly")]
+    Unprocessed { operation: &'static str, count: usize },
+    #[error("writes of {0} were throttled, repeatedly")]
+    Throttled(Key),
+    #[error("other transactions kept writing {0}")]
+    Contended(Key),
     #[error("a transaction was cancelled: {codes}")]
     Cancelled { codes: String },
-    #[error("{} / {} is too busy", .0.partition, .0.sort)]
-    Busy(Key),
-    #[error("the item {} / {} cannot be read", .0.partition, .0.sort)]
-    Unreadable(Key),
-    #[error("an item without a key")]
+    #[error("the outcomes could not be counted within {0:?}")]
+    CountTimedOut(Duration),
+    #[error("an item has no key")]
     WithoutKey,
-    #[error("a record cannot be written as an item")]
-    Unwritable,
-    #[error("{count} {what} are more than {most}")]
-    TooMany { what: &'static str, count: usize, most: usize },
-    #[error("a transaction writes each key once")]
-    KeyTwice,
-    #[error("not a cursor of this list")]
-    NotACursor,
+    #[error("the item {key} cannot be read")]
+    Unreadable { key: Key, source: Unreadable },
+    #[error("{0}")]
+    Invalid(String),
 }
 
 impl Fault {
-    /// The SDK says "service error" and keeps what happened in the chain of causes.
-    pub(super) fn call(operation: &'static str, error: &(dyn Error + 'static)) -> Fault {
-        let causes = std::iter::successors(Some(error), |e: &&(dyn Error + 'static)| (*e).source());
-        let chain = causes.map(ToString::to_string).collect::<Vec<_>>().join(": ");
-        Fault::Call { operation, chain }
+    pub(super) fn corrupt(key: Key, why: &str) -> Fault {
+        Fault::Unreadable { key, source: Unreadable::Corrupt(why.to_owned()) }
     }
 }
 
 impl From<Fault> for StoreError {
     fn from(fault: Fault) -> StoreError {
-        StoreError(fault.to_string())
+        let error: fn(Source) -> StoreError = match fault {
+            Fault::Unreadable { key, source } => return StoreError::Unreadable { key, source },
+            Fault::Invalid(why) => return StoreError::Invalid(why),
+            Fault::Unprocessed { .. } | Fault::Throttled(_) => StoreError::Throttled,
+            Fault::CountTimedOut(_) => StoreError::TimedOut,
+            Fault::Contended(_) | Fault::Cancelled { .. } | Fault::WithoutKey => StoreError::Failed,
+            Fault::Call(ref call) => match call.cause {
+                Cause::Throttled => StoreError::Throttled,
+                Cause::TimedOut => StoreError::TimedOut,
+                Cause::Other => StoreError::Failed,
+            },
+        };
+        error(Arc::new(fault))
     }
 }

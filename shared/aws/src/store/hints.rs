@@ -3,9 +3,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast_core::records::{Key, UrlRecord};
 
-const MOST: usize = 10_000;
+const MAX_HINTS: usize = 10_000;
 
-/// How URLs were when they were last seen from here. May be wrong: it only decides what is tried first.
+/// URL records as this process last read them. They may be stale: a hint only decides what is tried first.
 #[derive(Default)]
 pub(super) struct Hints(Mutex<HashMap<Key, (UrlRecord, u64)>>);
 
@@ -14,10 +14,10 @@ impl Hints {
         self.lock().get(key).cloned()
     }
 
-    pub(super) fn saw(&self, url: &UrlRecord, version: u64) {
+    pub(super) fn remember(&self, url: &UrlRecord, version: u64) {
         let mut hints = self.lock();
-        // Rarely, and then all of them: which one is the oldest is not worth knowing.
-        if hints.len() >= MOST {
+        // Rare, so all of them are dropped instead of tracking which one is the oldest.
+        if hints.len() >= MAX_HINTS {
             hints.clear();
         }
         hints.insert(UrlRecord::key(&url.tenant, &url.id), (url.clone(), version));

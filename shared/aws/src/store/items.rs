@@ -4,11 +4,14 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use holdfast_core::ports::Versioned;
-use holdfast_core::records::{Key, Listed, Record, Topic, UrlRecord};
+use holdfast_core::records::{
+    Key, Listed, Record, StateEntry, Unreadable, UrlRecord, VERSION as FORMAT_VERSION,
+};
 use holdfast_core::time::Timestamp;
 use serde_json::{Map, Value};
 
 use super::fault::Fault;
+use super::terms::Terms;
 use super::values::{number, text, to_attribute, to_map, to_members};
 
 pub(super) type Item = HashMap<String, AttributeValue>;
@@ -18,14 +21,16 @@ pub(super) const SK: &str = "sk";
 pub(super) const VERSION: &str = "version";
 pub(super) const WRITER: &str = "writer";
 pub(super) const RECORD: &str = "record";
+/// The version of the format, under `record`.
+const FORMAT: &str = "v";
 pub(super) const SWEEP_SHARD: &str = "sweep_shard";
 pub(super) const LOOK_AT: &str = "look_at";
 pub(super) const LIST_TENANT: &str = "list_tenant";
 pub(super) const LIST_URL: &str = "list_url";
 pub(super) const LIST_SUBSCRIPTION: &str = "list_subscription";
 pub(super) const LISTED: &str = "listed";
-pub(super) const LIST_TOPIC: &str = "list_topic";
-pub(super) const TOPIC_SORT: &str = "topic_sort";
+pub(super) const LIST_STATE: &str = "list_state";
+pub(super) const STATE_SORT: &str = "state_sort";
 pub(super) const TTL: &str = "ttl";
 
 pub(super) const STATE: &str = "state";
@@ -37,11 +42,12 @@ pub(super) const LAST_SUCCESS_AT: &str = "last_success_at";
 /// The last batch of outcomes that was counted by an update.
 pub(super) const COUNTER: &str = "counter";
 
-/// Fields of a URL record that stand beside `record`, because expressions need them.
-const OF_A_URL: [&str; 6] = [STATE, GENERATION, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES, LAST_SUCCESS_AT];
+/// Fields of a URL record that are attributes of the item, because expressions need them.
+const URL_ATTRIBUTES: [&str; 6] =
+    [STATE, GENERATION, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES, LAST_SUCCESS_AT];
 
-/// Kept as JSON text: they hold any JSON that a customer gave, and DynamoDB's numbers, names and nesting are narrower.
-const AS_TEXT: [&str; 1] = ["filters"];
+/// Stored as JSON text: they hold any JSON of a customer, and DynamoDB restricts numbers, names and nesting.
+const TEXT_FIELDS: [&str; 1] = ["filters"];
 
 /// How many partitions each list is spread over, because one key takes 1,000 writes a second.
 pub(super) const LIST_SHARDS: u8 = 8;
@@ -60,23 +66,23 @@ pub(super) fn list_partition(list: &str, shard: u8) -> String {
     format!("{list}#{shard}")
 }
 
-/// The shard of all lists in which a record stands: fixed by its key, like the sweep's.
+/// A record's shard in every list: fixed by its key, like the sweep's.
 fn list_shard(key: &Key) -> u8 {
     key.sweep_shard() % LIST_SHARDS
 }
 
-/// As DynamoDB takes it, in whole seconds; never before the time that was asked for.
+/// In whole seconds, as DynamoDB takes it; rounded up, so that nothing is removed early.
 pub(super) fn ttl(remove_at: Timestamp) -> AttributeValue {
     number(remove_at.as_millis().div_euclid(1000) + i64::from(remove_at.as_millis() % 1000 > 0))
 }
 
 /// The whole item of a record.
-pub(super) fn item_of(record: &Record, version: u64, writer: &str) -> Result<Item, Fault> {
+pub(super) fn item_of(record: &Record, version: u64, writer: &str) -> Item {
     let key = record.key();
     let mut item = key_item(&key);
-    let (fields, raised) = fields_of(record)?;
+    let (fields, attributes) = fields_of(record);
     item.insert(RECORD.to_owned(), AttributeValue::M(fields));
-    item.extend(raised);
+    item.extend(attributes);
     item.insert(VERSION.to_owned(), number(version));
     item.insert(WRITER.to_owned(), text(writer));
     let entries = record.index_entries();
@@ -86,13 +92,13 @@ pub(super) fn item_of(record: &Record, version: u64, writer: &str) -> Result<Ite
     if let Some(listed) = entries.listed {
         item.extend(list_entries(&key, listed));
     }
-    if let Some(topic) = entries.topic {
-        item.extend(topic_entry(&key, topic));
+    if let Some(entry) = entries.by_state {
+        item.extend(state_entry(&key, entry));
     }
     if let Some(remove_at) = entries.remove_at {
         item.insert(TTL.to_owned(), ttl(remove_at));
     }
-    Ok(item)
+    item
 }
 
 pub(super) fn sweep_entry(key: &Key, look_at: Timestamp) -> [(String, AttributeValue); 2] {
@@ -112,67 +118,86 @@ fn list_entries(key: &Key, listed: Listed) -> [(String, AttributeValue); 4] {
     ]
 }
 
-pub(super) fn topic_entry(key: &Key, topic: Topic) -> [(String, AttributeValue); 2] {
+pub(super) fn state_entry(key: &Key, entry: StateEntry) -> [(String, AttributeValue); 2] {
     [
-        (LIST_TOPIC.to_owned(), text(list_partition(&topic.partition, list_shard(key)))),
-        (TOPIC_SORT.to_owned(), text(topic.sort)),
+        (LIST_STATE.to_owned(), text(list_partition(&entry.partition, list_shard(key)))),
+        (STATE_SORT.to_owned(), text(entry.sort)),
     ]
 }
 
-/// The fields of a record: those under `record`, and those beside it.
-pub(super) fn fields_of(record: &Record) -> Result<(Item, Item), Fault> {
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(record) else { return Err(Fault::Unwritable) };
-    // Only the record's own: a `null` deeper down may be somebody's value.
+/// The fields of a record: those under `record`, and those that are attributes of the item.
+pub(super) fn fields_of(record: &Record) -> (Item, Item) {
+    let mut fields = record.to_fields();
+    // Only at the top: a `null` deeper down may be a customer's value.
     fields.retain(|_, value| !value.is_null());
-    let mut raised = Item::new();
+    let mut attributes = Item::new();
     if matches!(record, Record::Url(_)) {
-        for name in OF_A_URL {
-            raised.extend(fields.remove(name).map(|value| (name.to_owned(), to_attribute(value))));
+        for name in URL_ATTRIBUTES {
+            attributes.extend(fields.remove(name).map(|value| (name.to_owned(), to_attribute(value))));
         }
     }
-    for name in AS_TEXT {
+    for name in TEXT_FIELDS {
         if let Some(value) = fields.get_mut(name) {
             *value = Value::String(value.to_string());
         }
     }
-    Ok((to_map(fields), raised))
+    (to_map(fields), attributes)
 }
 
 pub(super) fn read(item: Item) -> Result<Versioned, Fault> {
     let key = key_of(&item)?;
-    read_fields(item).ok_or(Fault::Unreadable(key))
+    read_record(item, &key).map_err(|source| Fault::Unreadable { key, source })
 }
 
-fn read_fields(mut item: Item) -> Option<Versioned> {
-    let version = version_of(&item)?;
-    let Some(AttributeValue::M(fields)) = item.remove(RECORD) else { return None };
-    let mut fields: Map<String, Value> = to_members(fields)?;
-    for name in AS_TEXT {
+fn read_record(mut item: Item, key: &Key) -> Result<Versioned, Unreadable> {
+    let corrupt = |why: &str| Unreadable::Corrupt(why.to_owned());
+    let version = version_of(&item).ok_or_else(|| corrupt("its version is missing"))?;
+    let Some(AttributeValue::M(mut stored)) = item.remove(RECORD) else {
+        return Err(corrupt("its record is missing"));
+    };
+    // A newer release may store fields in a way that this one does not expect.
+    if format_of(&stored).is_some_and(|format| format > FORMAT_VERSION) {
+        stored.retain(|name, _| name == FORMAT);
+    } else {
+        stored.extend(URL_ATTRIBUTES.iter().filter_map(|name| item.remove_entry(*name)));
+    }
+    let mut fields: Map<String, Value> =
+        to_members(stored).ok_or_else(|| corrupt("an attribute has an unknown type"))?;
+    for name in TEXT_FIELDS {
         if let Some(Value::String(json)) = fields.get(name) {
-            let value = serde_json::from_str(json).ok()?;
+            let value = serde_json::from_str(json).map_err(|_| corrupt(&format!("{name} is not JSON")))?;
             fields.insert(name.to_owned(), value);
         }
     }
-    let raised = OF_A_URL.iter().filter_map(|name| item.remove_entry(*name)).collect();
-    fields.extend(to_members(raised)?);
-    let record = serde_json::from_value(Value::Object(fields)).ok()?;
-    Some(Versioned { record, version })
+    let record = Record::from_fields(|| key.clone(), fields)?;
+    Ok(Versioned { record, version })
 }
 
-/// `None` too if something else stands where a URL should.
+fn format_of(stored: &Item) -> Option<u32> {
+    stored.get(FORMAT)?.as_n().ok()?.parse().ok()
+}
+
+/// The condition that no newer release wrote the record.
+pub(super) fn is_readable(terms: &mut Terms) -> String {
+    let (record, format) = (terms.name(RECORD), terms.name(FORMAT));
+    format!("{record}.{format} <= {}", terms.value("readable", number(FORMAT_VERSION)))
+}
+
+/// `None` if the item is another kind of record; an error if a newer release wrote it.
 pub(super) fn read_url(item: Item) -> Result<Option<(UrlRecord, u64)>, Fault> {
     let Versioned { record, version } = read(item)?;
-    Ok(match record {
-        Record::Url(url) => Some((url, version)),
-        _ => None,
-    })
+    match record {
+        Record::Url(url) => Ok(Some((url, version))),
+        Record::Newer { key, version } => Err(Fault::Unreadable { key, source: Unreadable::Newer(version) }),
+        _ => Ok(None),
+    }
 }
 
 pub(super) fn version_of(item: &Item) -> Option<u64> {
     item.get(VERSION)?.as_n().ok()?.parse().ok()
 }
 
-/// Whether an item carries this mark.
+/// Whether this mark is in an item.
 pub(super) fn is_marked(item: &Item, name: &str, mark: &str) -> bool {
     item.get(name).and_then(|value| value.as_s().ok()).is_some_and(|found| found == mark)
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
 use holdfast_core::records::{DeliveryRecord, NewDelivery, StateIndex, TenantVersion};
 use holdfast_core::rules::schedule::Schedule;
@@ -30,21 +32,21 @@ fn names(item: &Item) -> Vec<&str> {
 #[test]
 fn indexes_are_sparse() {
     let version = TenantVersion { tenant: "t".into(), version: u64::MAX, subscriptions: 0, urls: 0 };
-    let item = item_of(&Record::TenantVersion(version.clone()), 7, "w").unwrap();
+    let item = item_of(&Record::TenantVersion(version.clone()), 7, "w");
     assert_eq!(names(&item), ["pk", "record", "sk", "version", "writer"]);
     assert_eq!(read(item).unwrap(), Versioned { record: Record::TenantVersion(version), version: 7 });
 
     let mut record = delivery();
-    let live = item_of(&Record::Delivery(record.clone()), 1, "w").unwrap();
+    let live = item_of(&Record::Delivery(record.clone()), 1, "w");
     let listed = [LIST_SUBSCRIPTION, LIST_TENANT, LIST_URL, LISTED];
     assert!(listed.iter().all(|name| live.contains_key(*name)));
     assert!(live.contains_key(SWEEP_SHARD) && live.contains_key(LOOK_AT) && !live.contains_key(TTL));
-    record.succeed(Timestamp::from_millis(5_000), std::time::Duration::from_millis(1));
-    let done = item_of(&Record::Delivery(record), 1, "w").unwrap();
+    record.progress.succeed(Timestamp::from_millis(5_000), Duration::from_millis(1));
+    let done = item_of(&Record::Delivery(record), 1, "w");
     assert!(!done.contains_key(SWEEP_SHARD) && !done.contains_key(LOOK_AT));
-    // What is delivered is in no topic.
+    // Delivered ones are not listed by state.
     assert!(
-        [LIST_TOPIC, TOPIC_SORT].iter().all(|name| live.contains_key(*name) && !done.contains_key(*name))
+        [LIST_STATE, STATE_SORT].iter().all(|name| live.contains_key(*name) && !done.contains_key(*name))
     );
     // Rounded up: never removed before its time.
     assert_eq!(done[TTL], number(6));
@@ -52,11 +54,11 @@ fn indexes_are_sparse() {
 
 #[test]
 fn a_list_is_spread_over_shards() {
-    let item = item_of(&Record::Delivery(delivery()), 1, "w").unwrap();
+    let item = item_of(&Record::Delivery(delivery()), 1, "w");
     let tenant = "default".into();
     let lists = [
         (LIST_TENANT, DeliveryRecord::tenant_list(&tenant)),
-        (LIST_TOPIC, StateIndex::Waiting.partition(&tenant)),
+        (LIST_STATE, StateIndex::Waiting.partition(&tenant)),
     ];
     for (name, expected) in lists {
         let (list, shard) = item[name].as_s().unwrap().rsplit_once('#').unwrap();
@@ -66,23 +68,45 @@ fn a_list_is_spread_over_shards() {
 }
 
 #[test]
-fn what_expressions_need_of_a_url_stands_beside_its_record() {
+fn url_fields_that_expressions_need_are_attributes() {
     let url = UrlRecord::new("t".into(), UrlId::of("u"), "u".into(), Timestamp::from_millis(1));
-    let item = item_of(&Record::Url(url.clone()), 1, "w").unwrap();
+    let item = item_of(&Record::Url(url.clone()), 1, "w");
     let fields = item[RECORD].as_m().unwrap();
-    for name in OF_A_URL {
+    for name in URL_ATTRIBUTES {
         assert!(!fields.contains_key(name));
-        // There was no attempt yet.
+        // Without an attempt there is no time of a success.
         assert_eq!(item.contains_key(name), name != LAST_SUCCESS_AT);
     }
     assert_eq!(read_url(item).unwrap(), Some((url, 1)));
 }
 
 #[test]
-fn an_item_that_is_no_record_names_its_key_and_nothing_else() {
+fn an_error_about_a_corrupt_item_names_its_key_and_no_values() {
     let mut item = key_item(&Key::new("p".into(), "s"));
     item.insert(VERSION.to_owned(), number(1));
     item.insert(RECORD.to_owned(), AttributeValue::M([("secret".to_owned(), text("hush"))].into()));
-    let error = read(item).unwrap_err().to_string();
-    assert_eq!(error, "the item p / s cannot be read");
+    let error = holdfast_host::chain(&read(item).unwrap_err());
+    assert_eq!(error, "the item p / s cannot be read: it cannot be decoded: it has no version");
+}
+
+/// A URL as a newer release may store it, with attributes that this release cannot read.
+fn newer_url() -> Item {
+    let url = UrlRecord::new("t".into(), UrlId::of("u"), "u".into(), Timestamp::from_millis(1));
+    let mut item = item_of(&Record::Url(url), 3, "w");
+    let Some(AttributeValue::M(fields)) = item.get_mut(RECORD) else { panic!("no record") };
+    fields.insert(FORMAT.to_owned(), number(FORMAT_VERSION + 1));
+    fields.insert("flags".to_owned(), AttributeValue::Ss(vec!["a".to_owned()]));
+    fields.insert("filters".to_owned(), text("not JSON"));
+    item
+}
+
+#[test]
+fn an_item_of_a_newer_release_is_recognised() {
+    let item = newer_url();
+    let key = key_of(&item).unwrap();
+    let version = FORMAT_VERSION + 1;
+    let expected = Versioned { record: Record::Newer { key, version }, version: 3 };
+    assert_eq!(read(item.clone()).unwrap(), expected);
+    let fault = read_url(item).unwrap_err();
+    assert!(matches!(fault, Fault::Unreadable { source: Unreadable::Newer(found), .. } if found == version));
 }

@@ -1,24 +1,25 @@
-//! The indexes. They hold keys only and may lag behind, so what they name is read from the base table and checked.
+//! The indexes. They hold keys only and may lag behind, so the records are read from the base table and checked.
 
 use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::types::Select;
 use futures_util::future::join_all;
 use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned};
-use holdfast_core::records::{Key, ListIndex};
+use holdfast_core::records::{Key, ListIndex, Record};
 use holdfast_core::time::Timestamp;
 
 use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
-    Item, LIST_SHARDS, LIST_SUBSCRIPTION, LIST_TENANT, LIST_TOPIC, LIST_URL, LISTED, LOOK_AT, SWEEP_SHARD,
-    TOPIC_SORT, key_of, list_partition, read,
+    Item, LIST_SHARDS, LIST_STATE, LIST_SUBSCRIPTION, LIST_TENANT, LIST_URL, LISTED, LOOK_AT, STATE_SORT,
+    SWEEP_SHARD, key_of, list_partition, read,
 };
 use super::pages::page_size;
 use super::terms::Terms;
 use super::values::{number, text};
+use crate::call_error::CallError;
 
-/// Two records may stand at the same place of a list, so a place in it names the record too.
+/// A position in a list. Two records may have the same sort key there, so it names the record too.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     listed: String,
@@ -36,13 +37,13 @@ impl Place {
     }
 
     fn read(cursor: &str) -> Result<Place, Fault> {
-        let (listed, partition, sort) =
-            serde_json::from_str::<(String, String, String)>(cursor).map_err(|_| Fault::NotACursor)?;
+        let (listed, partition, sort) = serde_json::from_str::<(String, String, String)>(cursor)
+            .map_err(|_| Fault::Invalid("the cursor belongs to another list".to_owned()))?;
         Ok(Place { listed, key: Key::new(partition, sort) })
     }
 }
 
-/// The part of a list that is asked for, from a place on.
+/// The requested part of a list, from a place on.
 struct Range<'a> {
     query: &'a IndexQuery,
     after: Option<Place>,
@@ -59,8 +60,7 @@ impl Range<'_> {
             })
     }
 
-    /// The outer bounds of `listed`, both included, because DynamoDB takes them so; `contains` has the last word. `None`:
-    /// nothing can be there.
+    /// Inclusive bounds of `listed`, as DynamoDB takes them; `contains` is exact. `None`: the range is empty.
     fn bounds(&self) -> Option<(Option<&str>, Option<&str>)> {
         let after = |order| {
             self.after.as_ref().filter(|_| self.query.order == order).map(|after| after.listed.as_str())
@@ -114,16 +114,17 @@ impl List {
             ListIndex::ByTenant => ("by-tenant", LIST_TENANT, LISTED),
             ListIndex::ByUrl => ("by-url", LIST_URL, LISTED),
             ListIndex::BySubscription => ("by-subscription", LIST_SUBSCRIPTION, LISTED),
-            ListIndex::ByState => ("by-topic", LIST_TOPIC, TOPIC_SORT),
+            ListIndex::ByState => ("by-state", LIST_STATE, STATE_SORT),
         };
         List { index, hash, range }
     }
 }
 
-/// Whether a record still stands where its index says.
+/// Whether a record is still where its index says. Only its own release knows where a newer record belongs, so it is kept.
 fn belongs(found: &Versioned, query: &IndexQuery, place: &Place) -> bool {
-    let stands = found.record.index_entries().in_list(query.index);
-    stands.is_some_and(|(list, sort)| list == query.partition && sort == place.listed)
+    let listed = found.record.index_entries().in_list(query.index);
+    matches!(found.record, Record::Newer { .. })
+        || listed.is_some_and(|(list, sort)| list == query.partition && sort == place.listed)
 }
 
 impl DynamoStore {
@@ -131,7 +132,7 @@ impl DynamoStore {
         let after = query.after.as_deref().map(Place::read).transpose()?;
         let mut range = Range { query, after };
         let mut kept: Vec<(Place, Versioned)> = Vec::new();
-        // One more than asked for tells whether there is more. What vanished must not end a page early.
+        // One more than the limit shows whether there is more. Stale entries must not end a page early.
         loop {
             let wanted = query.limit.saturating_add(1) - kept.len();
             let (places, all) = self.places(&range, wanted).await?;
@@ -155,7 +156,7 @@ impl DynamoStore {
         Ok(Page { items: kept.into_iter().map(|(_, found)| found).collect(), next })
     }
 
-    /// The next `wanted` places of all shards, in order, and whether that is all there are.
+    /// The next `wanted` places of all shards, in order, and whether there are no others.
     async fn places(&self, range: &Range<'_>, wanted: usize) -> Result<(Vec<Place>, bool), Fault> {
         let shards = (0..LIST_SHARDS).map(|shard| self.places_in_shard(range, shard, wanted));
         let mut places = Vec::new();
@@ -180,7 +181,7 @@ impl DynamoStore {
         let mut terms = Terms::default();
         let Some(condition) = range.condition(shard, &mut terms) else { return Ok((Vec::new(), true)) };
         let list = List::of(range.query.index);
-        // Room for those that stand at the same place as the last of the page before.
+        // Some more, for those with the same sort key as the last one of the page before.
         let limit = page_size(wanted.saturating_add(3));
         let mut places: Vec<Place> = Vec::new();
         let mut start = None;
@@ -192,7 +193,7 @@ impl DynamoStore {
                 request.set_expression_attribute_names(names).set_expression_attribute_values(values);
             let request = request.scan_index_forward(range.query.order == Order::Ascending);
             let answer = request.set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+            let answer = answer.map_err(|error| CallError::new("Query", &error))?;
             for item in answer.items() {
                 places.push(Place::of(item, &list)?);
             }
@@ -204,7 +205,7 @@ impl DynamoStore {
         }
     }
 
-    /// All shards at once, keys only. What the index has not heard of yet is not counted.
+    /// All shards at once, keys only.
     pub(super) async fn count_list(&self, count: &IndexCount) -> Result<Count, Fault> {
         let shards = (0..LIST_SHARDS).map(|shard| self.count_in_shard(count, shard));
         let mut all = 0;
@@ -214,7 +215,7 @@ impl DynamoStore {
         Ok(Count { count: all.min(count.limit) as u64, more: all > count.limit })
     }
 
-    /// Up to one more than the limit, which tells that there is more.
+    /// Up to one more than the limit, which shows that there is more.
     async fn count_in_shard(&self, count: &IndexCount, shard: u8) -> Result<usize, Fault> {
         let list = List::of(count.index);
         let mut terms = Terms::default();
@@ -233,7 +234,7 @@ impl DynamoStore {
                 request.set_expression_attribute_names(names).set_expression_attribute_values(values);
             let answer =
                 request.limit(page_size(wanted - counted)).set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+            let answer = answer.map_err(|error| CallError::new("Query", &error))?;
             counted += usize::try_from(answer.count()).unwrap_or_default();
             start = answer.last_evaluated_key;
             if counted >= wanted || start.is_none() {
@@ -253,7 +254,7 @@ impl DynamoStore {
         let mut start = None;
         while kept.len() < limit {
             let (mut keys, end) = self.look_up_overdue(shard, until, limit - kept.len(), start).await?;
-            // What moves on in the index while it is read is met again.
+            // An entry that moves in the index while it is read is found again.
             keys.retain(|key| seen.insert(key.clone()));
             let items = self.get_items(&keys).await?;
             kept.extend(still_overdue(&keys, items, until));
@@ -281,14 +282,14 @@ impl DynamoStore {
         let request = request.key_condition_expression(format!("{shard} AND {until}"));
         let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
         let answer = request.limit(page_size(limit)).set_exclusive_start_key(start).send().await;
-        let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+        let answer = answer.map_err(|error| CallError::new("Query", &error))?;
         let keys: Result<Vec<Key>, Fault> = answer.items().iter().map(key_of).collect();
         Ok((keys?, answer.last_evaluated_key))
     }
 }
 
-/// Those of a shard in the range, in order. DynamoDB does not say in which order it answers what stands at the same place, so
-/// unless these are all, the last place may not be complete and is left out.
+/// The places of a shard in the range, in order. DynamoDB returns equal sort keys in any order, so unless these are all places, those
+/// with the last sort key may be incomplete and are left out.
 fn complete(places: &[Place], range: &Range<'_>, all: bool) -> Vec<Place> {
     let last = places.last().map(|place| place.listed.as_str());
     let certain = |place: &&Place| all || Some(place.listed.as_str()) != last;
@@ -298,6 +299,7 @@ fn complete(places: &[Place], range: &Range<'_>, all: bool) -> Vec<Place> {
     complete
 }
 
+/// Without records of a newer release: that release looks at them, and here they would hide the others.
 fn still_overdue(
     keys: &[Key],
     mut items: HashMap<Key, Item>,
@@ -311,8 +313,8 @@ fn still_overdue(
                 let look_at = found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
                 still.extend(look_at.map(|look_at| (look_at, found)));
             }
-            // One record that cannot be read must not keep all the others from being looked at.
-            Err(error) => tracing::error!(%error, "a record cannot be read"),
+            // One corrupt record must not keep the sweep from all the others.
+            Err(fault) => tracing::error!(error = holdfast_host::chain(&fault), "record.unreadable"),
         }
     }
     still

@@ -1,15 +1,9 @@
 use super::*;
 
 fn query(from: Option<&str>, to: Option<&str>, order: Order) -> IndexQuery {
-    IndexQuery {
-        index: ListIndex::ByTenant,
-        partition: "list#t".to_owned(),
-        from: from.map(str::to_owned),
-        to: to.map(str::to_owned),
-        after: None,
-        order,
-        limit: 10,
-    }
+    let all = IndexQuery::of(ListIndex::ByTenant, "list#t", 10);
+    let between = all.between(from.map(str::to_owned), to.map(str::to_owned));
+    IndexQuery { order, ..between }
 }
 
 fn place(listed: &str, sort: &str) -> Place {
@@ -37,10 +31,10 @@ fn bounds_close_in_on_the_last_page() {
 }
 
 #[test]
-fn a_place_that_may_not_be_complete_is_left_for_later() {
+fn a_sort_key_that_may_be_incomplete_is_left_for_later() {
     let query = query(None, None, Order::Ascending);
     let range = Range { query: &query, after: Some(place("a", "1")) };
-    // In the order of DynamoDB, which is not ours where the place is the same.
+    // In DynamoDB's order, which is not ours where sort keys are equal.
     let found = [place("a", "2"), place("a", "1"), place("b", "2"), place("b", "1")];
     assert_eq!(complete(&found, &range, false), [place("a", "2")]);
     assert_eq!(complete(&found, &range, true), [place("a", "2"), place("b", "1"), place("b", "2")]);

@@ -2,46 +2,46 @@
 //!
 //! # Items
 //!
-//! A record is one item under the record's own key. A record's fields stand under `record`, so that no name of a field can clash
-//! with another attribute; fields that are `null` are left out.
+//! A record is one item under the record's own key. Its fields are under `record`, so that no field can clash with another
+//! attribute; fields that are `null` are left out.
 //!
 //! | attribute | type | what |
 //! |---|---|---|
 //! | `pk`, `sk` | S | partition and sort of the record's key |
-//! | `record` | M | the record's fields, with `kind`; what customers gave as JSON (`filters`) is JSON text in it |
+//! | `record` | M | the record's fields, with `kind` and the format's version `v`; JSON of customers (`filters`) is JSON text in it |
 //! | `version` | N | 1 if put where nothing was, v + 1 if put over v, random and at least 2³² if nothing was expected |
-//! | `writer` | S | random, another for each call: by it a writer whose answer was lost knows its own write |
+//! | `writer` | S | random for each call, so that a writer whose response was lost recognises its own write |
 //! | `sweep_shard`, `look_at` | S, N | index `sweep`: shard, milliseconds |
 //! | `list_tenant`, `list_url`, `list_subscription` | S | indexes `by-tenant`, `by-url`, `by-subscription`: `list#shard` |
 //! | `listed` | S | the order in all three lists |
-//! | `list_topic`, `topic_sort` | S | index `by-topic`: `topic#shard`, and the order in it |
+//! | `list_state`, `state_sort` | S | index `by-state`: `list#shard`, and the order in it |
 //! | `ttl` | N | when DynamoDB may remove the item: seconds, rounded up |
-//! | `state`, `generation`, `streak`, `window_attempts`, `window_failures`, `last_success_at` | S, N | of a URL: fields that stand here and not under `record`, because expressions need them |
+//! | `state`, `generation`, `streak`, `window_attempts`, `window_failures`, `last_success_at` | S, N | of a URL: fields that are here instead of under `record`, because expressions need them |
 //! | `counter` | S | of a URL: the last batch of outcomes that was counted by an update, as `writer` |
 //!
 //! A body is one item or more, `pk` = `body#tenant#event key`, `sk` = `part#000` and so on, with `data` (B) and `ttl`; the first
 //! part has `parts` (N) and `compressed` (BOOL: zlib) too.
 //!
 //! The indexes hold keys only. Each list is spread over 8 partitions by the record's key, because one key of an index takes 1,000
-//! writes a second and an index that is throttled holds up the table.
+//! writes a second and a throttled index throttles the table.
 //!
 //! # Counting
 //!
-//! Outcomes are counted by one update without a read, under a condition that no concurrent count can turn into a crossed
-//! threshold. It leaves `version` as it is. Where a threshold might be crossed, the rule is applied to the record as it was seen,
-//! and the result is written on condition that version and counters are still the same, with the history, in a transaction.
+//! Outcomes are counted by one update without a read, under a condition that rules out a crossed threshold whatever else is counted
+//! concurrently. It leaves `version` as it is. Where a threshold might be crossed, the rule is applied to the record as it was last
+//! read, and the result is written with the history in a transaction, on condition that version and counters are still the same.
+//! Neither touches a record that a newer release wrote.
 //!
-//! Whoever writes a URL record over a version leaves the counters as they are stored if the generation is the stored one. With
-//! another generation (a person changed the state, or enabled the URL once more) the record's own counters are stored: outcomes
-//! that were counted between that person's read and write are forgotten. They are of an older generation from then on, which would
-//! not count either had they come a moment later.
+//! A write of a URL record over a version keeps the stored counters if the generation is the same. With another generation (an
+//! operator changed the state, or enabled the URL once more) the record's own counters are stored, and outcomes that were counted
+//! between the operator's read and write are lost. They belong to an older generation, which would no longer count anyway.
 //!
 //! # Repeats
 //!
-//! The SDK sends a request again if the answer was lost. For transactions it has a token; for single puts and updates `writer` and
-//! `counter` tell one's own write from another's. What is left is a lost answer after which somebody else wrote the same item
-//! before the repeat: a put is then a conflict though it was made, which its caller must expect of any lost answer, and a batch of
-//! outcomes is counted twice. A delete that is repeated is a conflict too.
+//! The SDK sends a request again if the response was lost. For transactions it has a token; for single puts and updates `writer` and
+//! `counter` identify the own write. If another writer changes the same item between the lost response and the repeat, a put that
+//! was made is reported as a conflict, which callers must expect of any lost response, and a batch of outcomes is counted twice. A
+//! repeated delete is a conflict too.
 
 mod batches;
 mod bodies;
@@ -72,9 +72,9 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
-use holdfast_core::time::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::time::{Now, Timestamp};
 
+use fault::Fault;
 use hints::Hints;
 use random::Random;
 
@@ -84,23 +84,23 @@ pub struct DynamoStore {
     table: String,
     random: Random,
     hints: Hints,
-    patience: Duration,
+    count_timeout: Duration,
 }
 
-/// A URL whose counters many change at once, at the edge of a threshold, keeps one trying.
-const USUAL_PATIENCE: Duration = Duration::from_secs(60);
+/// Counting on a busy URL near a threshold takes many tries.
+const DEFAULT_COUNT_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl DynamoStore {
     #[must_use]
     pub fn new(client: Client, table: impl Into<String>, entropy: Arc<dyn Entropy>) -> DynamoStore {
         let (random, hints) = (Random::new(entropy), Hints::default());
-        DynamoStore { client, table: table.into(), random, hints, patience: USUAL_PATIENCE }
+        DynamoStore { client, table: table.into(), random, hints, count_timeout: DEFAULT_COUNT_TIMEOUT }
     }
 
-    /// How long to try to count outcomes before they are given up: counting must not take the time of what is more important.
+    /// Sets how long to try to count outcomes before they are dropped, so that time is left to record the attempt itself.
     #[must_use]
-    pub fn with_patience(self, patience: Duration) -> DynamoStore {
-        DynamoStore { patience, ..self }
+    pub fn with_count_timeout(self, count_timeout: Duration) -> DynamoStore {
+        DynamoStore { count_timeout, ..self }
     }
 }
 
@@ -141,9 +141,8 @@ impl Store for DynamoStore {
         outcomes: Vec<Outcome>,
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
-        let counted = tokio::time::timeout(self.patience, self.count(tenant, url, outcomes, now));
-        let late = |_| StoreError(format!("outcomes could not be counted on {url} in {:?}", self.patience));
-        Ok(counted.await.map_err(late)??)
+        let counted = tokio::time::timeout(self.count_timeout, self.count(tenant, url, outcomes, now));
+        Ok(counted.await.map_err(|_| Fault::CountTimedOut(self.count_timeout))??)
     }
 
     async fn put_bodies(

@@ -8,8 +8,8 @@ use super::fault::Fault;
 use super::items::{Item, PK, SK, key_item, read};
 use super::terms::Terms;
 use super::values::text;
+use crate::call_error::CallError;
 
-/// A limit as DynamoDB takes it.
 pub(super) fn page_size(limit: usize) -> i32 {
     i32::try_from(limit).unwrap_or(i32::MAX)
 }
@@ -17,15 +17,15 @@ pub(super) fn page_size(limit: usize) -> i32 {
 /// Where a query starts.
 #[derive(Debug, PartialEq)]
 enum Start {
-    AtTheEdge,
+    AtEdge,
     After(Item),
-    /// Nothing can be there.
+    /// The query matches nothing.
     Nowhere,
 }
 
-/// DynamoDB takes one condition on the sort key and refuses to start outside of it.
+/// DynamoDB takes one condition on the sort key and rejects a start outside of it.
 fn start(query: &Query) -> Start {
-    let Some(after) = &query.after else { return Start::AtTheEdge };
+    let Some(after) = &query.after else { return Start::AtEdge };
     if !after.is_empty() && after.starts_with(&query.prefix) {
         return Start::After(key_item(&Key::new(query.partition.clone(), after.as_str())));
     }
@@ -33,18 +33,18 @@ fn start(query: &Query) -> Start {
     match query.order {
         Order::Ascending if behind_all => Start::Nowhere,
         Order::Descending if !behind_all => Start::Nowhere,
-        _ => Start::AtTheEdge,
+        _ => Start::AtEdge,
     }
 }
 
 impl DynamoStore {
     pub(super) async fn query_page(&self, query: Query) -> Result<Page, Fault> {
         let mut start = match start(&query) {
-            Start::AtTheEdge => None,
+            Start::AtEdge => None,
             Start::After(key) => Some(key),
             Start::Nowhere => return Ok(Page { items: Vec::new(), next: None }),
         };
-        // One more than asked for tells whether there is more.
+        // One more than the limit shows whether there is more.
         let wanted = query.limit.saturating_add(1);
         let mut items: Vec<Versioned> = Vec::new();
         loop {
@@ -52,7 +52,7 @@ impl DynamoStore {
             for item in found {
                 items.push(read(item)?);
             }
-            // An answer holds 1 MB, so the end of one is not the end of all.
+            // A response holds at most 1 MB, so there may be more behind it.
             start = end;
             if items.len() >= wanted || start.is_none() {
                 break;
@@ -82,7 +82,7 @@ impl DynamoStore {
         let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
         let request = request.scan_index_forward(query.order == Order::Ascending);
         let answer = request.set_exclusive_start_key(start).send().await;
-        let answer = answer.map_err(|e| Fault::call("Query", &e))?;
+        let answer = answer.map_err(|error| CallError::new("Query", &error))?;
         Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 }
@@ -92,8 +92,8 @@ mod tests {
     use super::*;
 
     fn from(prefix: &str, after: &str, order: Order) -> Start {
-        let (partition, prefix, after) = ("p".to_owned(), prefix.to_owned(), Some(after.to_owned()));
-        start(&Query { partition, prefix, after, order, limit: 1 })
+        let query = Query::of("p", 1).prefix(prefix).after(Some(after.to_owned()));
+        start(&Query { order, ..query })
     }
 
     #[test]
@@ -102,11 +102,11 @@ mod tests {
         assert_eq!(from("b#", "b#5", Order::Ascending), after("b#5"));
         assert_eq!(from("b#", "b#5", Order::Descending), after("b#5"));
         assert_eq!(from("", "x", Order::Ascending), after("x"));
-        assert_eq!(from("b#", "a", Order::Ascending), Start::AtTheEdge);
+        assert_eq!(from("b#", "a", Order::Ascending), Start::AtEdge);
         assert_eq!(from("b#", "a", Order::Descending), Start::Nowhere);
         assert_eq!(from("b#", "c", Order::Ascending), Start::Nowhere);
-        assert_eq!(from("b#", "c", Order::Descending), Start::AtTheEdge);
-        assert_eq!(from("", "", Order::Ascending), Start::AtTheEdge);
+        assert_eq!(from("b#", "c", Order::Descending), Start::AtEdge);
+        assert_eq!(from("", "", Order::Ascending), Start::AtEdge);
         assert_eq!(from("", "", Order::Descending), Start::Nowhere);
     }
 }

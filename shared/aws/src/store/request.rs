@@ -1,5 +1,4 @@
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
@@ -13,6 +12,7 @@ use holdfast_core::records::Key;
 use super::fault::Fault;
 use super::items::{Item, key_item};
 use super::terms::Terms;
+use crate::call_error::CallError;
 
 #[derive(Clone)]
 pub(super) enum Action {
@@ -33,31 +33,28 @@ pub(super) struct Request {
 pub(super) enum Refusal {
     /// The condition does not hold; the item as it is, if there is one.
     Condition(Option<Item>),
-    /// Somebody else's transaction is writing it.
+    /// Another transaction is writing it.
     Busy,
-    /// Too much is asked of the table. Only in transactions: the SDK repeats single requests itself.
+    /// Only in transactions: the SDK repeats single requests that are throttled.
     Throttled,
     Fault(Fault),
 }
 
-/// Every failure answers the item as it is, so that no read is needed to go on.
+/// A failed condition returns the item as it is, so that the next try needs no read.
 const ON_FAILURE: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
 
 macro_rules! refusal {
     ($operation:literal, $kind:ident, $error:expr) => {
-        match $error {
-            SdkError::ServiceError(error) => match error.into_err() {
-                $kind::ConditionalCheckFailedException(failed) => Refusal::Condition(failed.item),
-                $kind::TransactionConflictException(_) => Refusal::Busy,
-                other => Refusal::Fault(Fault::call($operation, &other)),
-            },
-            other => Refusal::Fault(Fault::call($operation, &other)),
+        match $error.as_service_error() {
+            Some($kind::ConditionalCheckFailedException(failed)) => Refusal::Condition(failed.item.clone()),
+            Some($kind::TransactionConflictException(_)) => Refusal::Busy,
+            _ => Refusal::Fault(CallError::new($operation, &$error).into()),
         }
     };
 }
 
 impl Request {
-    /// Answers the item as it was before an update; nothing for the others, because nobody asks.
+    /// Returns the item as it was before an update.
     pub(super) async fn send(self, client: &Client, table: &str) -> Result<Option<Item>, Refusal> {
         let (names, values) = self.terms.into_maps();
         let on_failure = self.condition.is_some().then_some(ON_FAILURE);
@@ -90,7 +87,7 @@ impl Request {
         }
     }
 
-    fn into_transact_item(self, table: &str) -> Result<TransactWriteItem, Fault> {
+    fn into_transact_item(self, table: &str) -> TransactWriteItem {
         let (names, values) = self.terms.into_maps();
         let on_failure = self.condition.is_some().then_some(ON_FAILURE);
         let item = TransactWriteItem::builder();
@@ -124,42 +121,38 @@ impl Request {
                 .build()
                 .map(|delete| item.delete(delete)),
         };
-        Ok(built.map_err(|e| Fault::call("TransactWriteItems", &e))?.build())
+        built.expect("a write with table and content").build()
     }
 }
 
-/// All or nothing. Refused: why, for each request that is to blame, by its place. The SDK marks a transaction with a token, so
-/// that its own repeat of one that was made is answered as made.
+/// All or nothing. An error has the refusals, each with the place of its request. The SDK marks a transaction with a token, so that
+/// its own repeat of a transaction that was made succeeds.
 pub(super) async fn transact(
     requests: Vec<Request>,
     client: &Client,
     table: &str,
 ) -> Result<(), Vec<(usize, Refusal)>> {
-    let items: Result<Vec<_>, _> = requests.into_iter().map(|r| r.into_transact_item(table)).collect();
-    let items = items.map_err(|fault| vec![(0, Refusal::Fault(fault))])?;
+    let items = requests.into_iter().map(|request| request.into_transact_item(table)).collect();
     let sent = client.transact_write_items().set_transact_items(Some(items)).send().await;
-    sent.map(|_| ()).map_err(|error| match error {
-        SdkError::ServiceError(error) => match error.into_err() {
-            TransactWriteItemsError::TransactionCanceledException(cancelled) => {
-                refusals(cancelled.cancellation_reasons.unwrap_or_default())
-            }
-            other => vec![(0, Refusal::Fault(Fault::call("TransactWriteItems", &other)))],
-        },
-        other => vec![(0, Refusal::Fault(Fault::call("TransactWriteItems", &other)))],
+    sent.map(|_| ()).map_err(|error| match error.as_service_error() {
+        Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+            refusals(cancelled.cancellation_reasons())
+        }
+        _ => vec![(0, Refusal::Fault(CallError::new("TransactWriteItems", &error).into()))],
     })
 }
 
-fn refusals(reasons: Vec<CancellationReason>) -> Vec<(usize, Refusal)> {
+fn refusals(reasons: &[CancellationReason]) -> Vec<(usize, Refusal)> {
     let codes: Vec<&str> = reasons.iter().map(|reason| reason.code().unwrap_or("?")).collect();
     let codes = codes.join(", ");
-    let refusal = |reason: CancellationReason| match reason.code().unwrap_or("?") {
+    let refusal = |reason: &CancellationReason| match reason.code().unwrap_or("?") {
         "None" => None,
-        "ConditionalCheckFailed" => Some(Refusal::Condition(reason.item)),
+        "ConditionalCheckFailed" => Some(Refusal::Condition(reason.item.clone())),
         "TransactionConflict" => Some(Refusal::Busy),
         "ThrottlingError" | "ProvisionedThroughputExceeded" => Some(Refusal::Throttled),
         _ => Some(Refusal::Fault(Fault::Cancelled { codes: codes.clone() })),
     };
-    let all = reasons.into_iter().enumerate();
+    let all = reasons.iter().enumerate();
     let found: Vec<_> = all.filter_map(|(place, reason)| Some((place, refusal(reason)?))).collect();
     if found.is_empty() { vec![(0, Refusal::Fault(Fault::Cancelled { codes }))] } else { found }
 }

@@ -40,7 +40,7 @@ impl Terms {
         format!("attribute_not_exists({})", self.name(name))
     }
 
-    /// `None` where there are none: DynamoDB refuses an empty map.
+    /// `None` instead of an empty map, which DynamoDB rejects.
     pub(super) fn into_maps(self) -> (Option<Names>, Option<Values>) {
         let names = Some(self.names).filter(|names| !names.is_empty());
         (names, Some(self.values).filter(|values| !values.is_empty()))

@@ -28,7 +28,7 @@ pub(super) fn to_map(members: Map<String, Value>) -> HashMap<String, AttributeVa
     members.into_iter().map(|(name, value)| (name, to_attribute(value))).collect()
 }
 
-/// `None`: a kind of value that no record is made of.
+/// `None`: a type of value that no record contains.
 pub(super) fn to_json(attribute: AttributeValue) -> Option<Value> {
     Some(match attribute {
         AttributeValue::Null(_) => Value::Null,

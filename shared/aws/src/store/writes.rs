@@ -9,26 +9,27 @@ use holdfast_core::records::{Key, Record, UrlRecord};
 use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
-    GENERATION, Item, LIST_TOPIC, LOOK_AT, PK, RECORD, STATE, SWEEP_SHARD, TOPIC_SORT, VERSION, WRITER,
-    fields_of, is_marked, item_of, read_url, sweep_entry, topic_entry, version_of,
+    GENERATION, Item, LIST_STATE, LOOK_AT, PK, RECORD, STATE, STATE_SORT, SWEEP_SHARD, VERSION, WRITER,
+    fields_of, is_marked, item_of, read_url, state_entry, sweep_entry, version_of,
 };
 use super::request::{Action, Refusal, Request, transact};
 use super::terms::Terms;
 use super::values::{number, text};
 
-/// How often a write is tried while somebody else's transaction, or too much traffic, is in its way.
+/// How often a write is tried while another transaction writes the same record or the table is throttled.
 const MAX_TRIES: u32 = 6;
 
-/// A write on its way.
+/// A write and what is assumed about the stored record.
 struct Draft {
     write: Write,
-    /// Whether a URL record is taken to be of another generation than the stored one. Decides what becomes of the counters.
+    /// Whether a URL record is assumed to have another generation than the stored one: then its own counters are stored.
     new_generation: bool,
-    turned: bool,
+    /// The assumption was wrong once and has been reversed.
+    reversed: bool,
 }
 
 impl Draft {
-    /// The version that a URL record is expected to have: such a write leaves counting alone.
+    /// A URL record and the version that it is expected to have. Such a write leaves the counters to counting.
     fn url_over_version(&self) -> Option<(&UrlRecord, u64)> {
         match &self.write {
             Write::Put { record: Record::Url(url), expect: Expect::Version(version) } => {
@@ -38,7 +39,7 @@ impl Draft {
         }
     }
 
-    fn request(&self, version_if_any: u64, mark: &str) -> Result<Request, Fault> {
+    fn request(&self, version_if_any: u64, mark: &str) -> Request {
         let mut terms = Terms::default();
         let condition = condition(self.write_expect(), &mut terms);
         let action = match &self.write {
@@ -52,10 +53,10 @@ impl Draft {
                 if let Some((url, _)) = self.url_over_version() {
                     return self.url_request(record, url, version, mark, terms, condition);
                 }
-                Action::Put(item_of(record, version, mark)?)
+                Action::Put(item_of(record, version, mark))
             }
         };
-        Ok(Request { action, condition, terms })
+        Request { action, condition, terms }
     }
 
     fn url_request(
@@ -66,17 +67,17 @@ impl Draft {
         mark: &str,
         mut terms: Terms,
         condition: Option<String>,
-    ) -> Result<Request, Fault> {
+    ) -> Request {
         let operator = if self.new_generation { "<>" } else { "=" };
         let generation = terms.compare(GENERATION, operator, "of_generation", number(url.health.generation));
         let condition = condition.map(|condition| format!("{condition} AND {generation}"));
         let action = if self.new_generation {
-            Action::Put(item_of(record, version, mark)?)
+            Action::Put(item_of(record, version, mark))
         } else {
-            let change = all_but_counters(record, url, version, mark, &mut terms)?;
+            let change = all_but_counters(record, url, version, mark, &mut terms);
             Action::Update { key: record.key(), change }
         };
-        Ok(Request { action, condition, terms })
+        Request { action, condition, terms }
     }
 
     fn write_expect(&self) -> Expect {
@@ -84,7 +85,7 @@ impl Draft {
         *expect
     }
 
-    /// Whether this item is what this write made: its answer was lost and the SDK sent it again.
+    /// Whether this write made this item: its response was lost and the SDK sent it again.
     fn is_mine(&self, found: &Item, mark: &str) -> bool {
         let version = match self.write_expect() {
             Expect::Any => return false,
@@ -94,15 +95,15 @@ impl Draft {
         version_of(found) == Some(version) && is_marked(found, WRITER, mark)
     }
 
-    /// Takes the other view of the generation, once, if that is what was wrong.
-    fn turn(&mut self, found: &Item) -> bool {
+    /// Reverses the assumption about the generation, once, if only that was wrong.
+    fn reverse(&mut self, found: &Item) -> bool {
         let expected = self.url_over_version().map(|(_, version)| version);
-        let turns = !self.turned && expected.is_some() && version_of(found) == expected;
-        if turns {
-            self.turned = true;
+        let reverses = !self.reversed && expected.is_some() && version_of(found) == expected;
+        if reverses {
+            self.reversed = true;
             self.new_generation = !self.new_generation;
         }
-        turns
+        reverses
     }
 }
 
@@ -114,15 +115,9 @@ fn condition(expect: Expect, terms: &mut Terms) -> Option<String> {
     }
 }
 
-/// Everything of a URL record except what outcomes count, so that those counted meanwhile stay.
-fn all_but_counters(
-    record: &Record,
-    url: &UrlRecord,
-    version: u64,
-    mark: &str,
-    terms: &mut Terms,
-) -> Result<String, Fault> {
-    let (fields, _) = fields_of(record)?;
+/// Sets everything of a URL record except the counters, so that no outcome is lost.
+fn all_but_counters(record: &Record, url: &UrlRecord, version: u64, mark: &str, terms: &mut Terms) -> String {
+    let (fields, _) = fields_of(record);
     let mut sets = vec![
         (RECORD.to_owned(), AttributeValue::M(fields)),
         (VERSION.to_owned(), number(version)),
@@ -135,9 +130,9 @@ fn all_but_counters(
         Some(look_at) => sets.extend(sweep_entry(&record.key(), look_at)),
         None => removes.extend([SWEEP_SHARD, LOOK_AT]),
     }
-    match entries.topic {
-        Some(topic) => sets.extend(topic_entry(&record.key(), topic)),
-        None => removes.extend([LIST_TOPIC, TOPIC_SORT]),
+    match entries.by_state {
+        Some(entry) => sets.extend(state_entry(&record.key(), entry)),
+        None => removes.extend([LIST_STATE, STATE_SORT]),
     }
     let sets: Vec<String> =
         sets.into_iter().map(|(name, value)| terms.compare(&name, "=", &name, value)).collect();
@@ -146,23 +141,26 @@ fn all_but_counters(
         let removes: Vec<String> = removes.into_iter().map(|name| terms.name(name)).collect();
         change = format!("{change} REMOVE {}", removes.join(", "));
     }
-    Ok(change)
+    change
 }
 
 fn check(writes: &[Write]) -> Result<(), Fault> {
     if writes.len() > MAX_WRITES {
-        return Err(Fault::TooMany { what: "writes", count: writes.len(), most: MAX_WRITES });
+        return Err(Fault::Invalid(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
     let keys: HashSet<Key> = writes.iter().map(Write::key).collect();
-    if keys.len() < writes.len() { Err(Fault::KeyTwice) } else { Ok(()) }
+    if keys.len() < writes.len() {
+        return Err(Fault::Invalid("a transaction writes a key twice".to_owned()));
+    }
+    Ok(())
 }
 
-/// What to do after a refusal that is not the end.
+/// What to do after a refusal that is not final.
 enum Next {
-    /// It was made: only its answer was lost.
-    Made,
-    AtOnce,
-    AfterAPause,
+    /// It was made: only its response was lost.
+    Done,
+    Retry,
+    RetryAfterPause,
 }
 
 impl DynamoStore {
@@ -173,22 +171,22 @@ impl DynamoStore {
         let mut tries = 0;
         while let Err(refused) = self.send_drafts(&drafts, &mark).await {
             match self.judge(&mut drafts, refused, &mark, tries)? {
-                Next::Made => break,
-                Next::AtOnce => {}
-                Next::AfterAPause => {
+                Next::Done => break,
+                Next::Retry => {}
+                Next::RetryAfterPause => {
                     self.random.pause(tries).await;
                     tries += 1;
                 }
             }
         }
         for draft in drafts {
-            self.remember(draft.write);
+            self.remember_written(draft.write);
         }
         Ok(())
     }
 
     fn draft(&self, write: Write) -> Draft {
-        let mut draft = Draft { write, new_generation: false, turned: false };
+        let mut draft = Draft { write, new_generation: false, reversed: false };
         if let Some((url, version)) = draft.url_over_version() {
             let known = self.hints.get(&draft.write.key());
             draft.new_generation = known.is_some_and(|(known, known_version)| {
@@ -199,9 +197,8 @@ impl DynamoStore {
     }
 
     async fn send_drafts(&self, drafts: &[Draft], mark: &str) -> Result<(), Vec<(usize, Refusal)>> {
-        let requests: Result<Vec<Request>, Fault> =
+        let mut requests: Vec<Request> =
             drafts.iter().map(|draft| draft.request(self.random.version(), mark)).collect();
-        let mut requests = requests.map_err(|fault| vec![(0, Refusal::Fault(fault))])?;
         match requests.len() {
             0 => Ok(()),
             1 => {
@@ -219,46 +216,47 @@ impl DynamoStore {
         mark: &str,
         tries: u32,
     ) -> Result<Next, WriteError> {
-        // What does not hold now is more certain than what is in the way.
+        // A failed condition is final, and the others may pass.
         refused.sort_by_key(|(_, refusal)| !matches!(refusal, Refusal::Condition(_)));
         let alone = drafts.len() == 1;
-        let mut next = Next::AtOnce;
+        let mut next = Next::Retry;
         for (place, refusal) in refused {
             let draft = &mut drafts[place];
             let key = draft.write.key();
             match refusal {
                 Refusal::Condition(Some(found)) if alone && draft.is_mine(&found, mark) => {
-                    return Ok(Next::Made);
+                    return Ok(Next::Done);
                 }
-                Refusal::Condition(Some(found)) if draft.turn(&found) => {}
+                Refusal::Condition(Some(found)) if draft.reverse(&found) => {}
                 Refusal::Condition(found) => {
-                    self.see_url(&draft.write, found);
+                    self.remember_found(&draft.write, found);
                     return Err(WriteError::Conflict(key));
                 }
-                Refusal::Busy | Refusal::Throttled if tries + 1 < MAX_TRIES => next = Next::AfterAPause,
-                // Not a conflict: nobody knows whether what was expected holds.
-                Refusal::Busy | Refusal::Throttled => return Err(failed(Fault::Busy(key))),
+                Refusal::Busy | Refusal::Throttled if tries + 1 < MAX_TRIES => next = Next::RetryAfterPause,
+                // Not a conflict: the condition was not checked.
+                Refusal::Busy => return Err(failed(Fault::Contended(key))),
+                Refusal::Throttled => return Err(failed(Fault::Throttled(key))),
                 Refusal::Fault(fault) => return Err(failed(fault)),
             }
         }
         Ok(next)
     }
 
-    fn see_url(&self, write: &Write, found: Option<Item>) {
+    fn remember_found(&self, write: &Write, found: Option<Item>) {
         if let (Write::Put { record: Record::Url(_), .. }, Some(found)) = (write, found)
             && let Ok(Some((url, version))) = read_url(found)
         {
-            self.hints.saw(&url, version);
+            self.hints.remember(&url, version);
         }
     }
 
-    /// The counters may be ahead of what was written; a hint need not be right.
-    fn remember(&self, write: Write) {
+    /// The stored counters may be ahead of the written ones, which is fine for a hint.
+    fn remember_written(&self, write: Write) {
         let Write::Put { record: Record::Url(url), expect } = write else { return };
         match expect {
             Expect::Any => {}
-            Expect::Absent => self.hints.saw(&url, 1),
-            Expect::Version(version) => self.hints.saw(&url, version.saturating_add(1)),
+            Expect::Absent => self.hints.remember(&url, 1),
+            Expect::Version(version) => self.hints.remember(&url, version.saturating_add(1)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Everything that needs AWS, on an emulator. One binary, because each would have to be linked with the whole SDK.
+//! The tests that need AWS, on an emulator. One binary, because each one is linked with the whole SDK.
 #![allow(clippy::unwrap_used, reason = "in a test, what fails panics")]
 
 mod dynamo;

@@ -1,18 +1,21 @@
-//! The queues beyond the contract: what fails in part, what is too large for one request, what only SQS has.
+//! The queues beyond the contract: partial failures, the size of requests, and what only SQS has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::emulator::{TIMEOUTS, queues};
-use crate::scripted::{Answer, Endpoint, Request, failed, scripted, taken_but};
+use crate::scripted::{Endpoint, Request, Response, failed, scripted, taken_except};
 use aws_sdk_sqs::types::{Message as SqsMessage, MessageSystemAttributeName};
 use bytes::Bytes;
 use holdfast_aws::connect::Timeouts;
 use holdfast_aws::queue::{QueueUrls, SqsQueue, read_message};
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, UrlId};
-use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, SendError};
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::ports::{
+    Delay, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, SendError, Settlement, UnreadableMessage,
+};
+use holdfast_core::records::{FirstAttempt, Message, Unreadable};
 use holdfast_core::time::Timestamp;
+use holdfast_host::chain;
 use serde_json::{Value, json};
 
 const RETRY: QueueName = QueueName::Retry;
@@ -43,7 +46,7 @@ fn with_body(body: Vec<u8>) -> Outgoing {
 
 async fn on(
     time_scale: u32,
-    script: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static,
+    script: impl Fn(usize, &Request) -> Response + Send + Sync + 'static,
 ) -> (SqsQueue, Endpoint) {
     let (client, endpoint) = scripted(TIMEOUTS, script).await;
     let url = |name: &str| format!("https://sqs.test/1/{name}");
@@ -51,13 +54,12 @@ async fn on(
     (SqsQueue::new(client, urls, time_scale), endpoint)
 }
 
-/// Sends what cannot be sent whole, and answers what was left and why. The order of what is left means nothing.
-async fn left_of(queue: &SqsQueue, messages: Vec<Outgoing>) -> (Vec<Outgoing>, String) {
-    let Err(SendError::Partly { mut unsent, why }) = queue.send(RETRY, messages).await else {
-        panic!("all was taken");
+/// Returns the messages that could not be sent, sorted, and why.
+async fn unsent_of(queue: &SqsQueue, messages: Vec<Outgoing>) -> (Vec<Outgoing>, QueueError) {
+    let Err(SendError { unsent, source }) = queue.send(RETRY, messages).await else {
+        panic!("all messages were sent");
     };
-    unsent.sort_by_key(|outgoing| outgoing.message.group().to_owned());
-    (unsent, why)
+    (sorted(unsent), source)
 }
 
 fn sorted(mut messages: Vec<Outgoing>) -> Vec<Outgoing> {
@@ -74,9 +76,9 @@ fn groups(request: &Request) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_was_throttled_is_sent_again_alone() {
+async fn throttled_entries_are_sent_again_alone() {
     let (queue, endpoint) = on(1, |before, request| {
-        taken_but(request, |entry| {
+        taken_except(request, |entry| {
             let throttled = before == 0 && (is_ticket(entry, 1) || is_ticket(entry, 3));
             throttled.then_some(("RequestThrottled", false))
         })
@@ -89,52 +91,54 @@ async fn what_was_throttled_is_sent_again_alone() {
 }
 
 #[tokio::test]
-async fn what_stays_throttled_is_unsent() {
+async fn entries_that_stay_throttled_are_unsent() {
     let (queue, endpoint) = on(1, |_, request| {
-        taken_but(request, |entry| is_ticket(entry, 2).then_some(("RequestThrottled", false)))
+        taken_except(request, |entry| is_ticket(entry, 2).then_some(("RequestThrottled", false)))
     })
     .await;
-    let (unsent, why) = left_of(&queue, (0..5).map(ticket).collect()).await;
+    let (unsent, why) = unsent_of(&queue, (0..5).map(ticket).collect()).await;
     assert_eq!(unsent, [ticket(2)]);
-    assert!(why.contains("RequestThrottled"), "{why}");
+    assert!(matches!(why, QueueError::Throttled(_)), "{why:?}");
+    assert!(chain(&why).contains("SendMessageBatch failed: RequestThrottled"), "{why:?}");
     assert_eq!(endpoint.requests().len(), 4);
 }
 
 #[tokio::test]
-async fn what_was_refused_is_not_sent_again() {
+async fn rejected_entries_are_not_sent_again() {
     let (queue, endpoint) = on(1, |_, request| {
-        taken_but(request, |entry| is_ticket(entry, 2).then_some(("InvalidMessageContents", true)))
+        taken_except(request, |entry| is_ticket(entry, 2).then_some(("InvalidMessageContents", true)))
     })
     .await;
-    let (unsent, why) = left_of(&queue, (0..5).map(ticket).collect()).await;
+    let (unsent, why) = unsent_of(&queue, (0..5).map(ticket).collect()).await;
     assert_eq!(unsent, [ticket(2)]);
-    assert!(why.contains("InvalidMessageContents"), "{why}");
+    assert!(matches!(why, QueueError::Failed(_)), "{why:?}");
+    assert!(chain(&why).contains("InvalidMessageContents"), "{why:?}");
     assert_eq!(endpoint.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn what_the_answer_does_not_mention_is_unsent() {
+async fn entries_that_the_response_does_not_mention_are_unsent() {
     let (queue, _) = on(1, |_, _| (200, json!({ "Successful": [], "Failed": [] }))).await;
-    assert_eq!(left_of(&queue, vec![ticket(1)]).await.0, [ticket(1)]);
+    assert_eq!(unsent_of(&queue, vec![ticket(1)]).await.0, [ticket(1)]);
 }
 
 #[tokio::test]
-async fn a_request_that_fails_leaves_its_entries_and_no_others() {
+async fn a_request_that_fails_leaves_only_its_own_entries_unsent() {
     let (queue, _) = on(1, |_, request| match request.entries().len() {
-        10 => taken_but(request, |_| None),
+        10 => taken_except(request, |_| None),
         _ => failed(400, "InvalidSecurity"),
     })
     .await;
-    let (unsent, why) = left_of(&queue, (0..24).map(ticket).collect()).await;
+    let (unsent, why) = unsent_of(&queue, (0..24).map(ticket).collect()).await;
     assert_eq!(unsent, sorted((20..24).map(ticket).collect()));
-    assert!(why.contains("InvalidSecurity") && why.contains("as scripted"), "{why}");
+    assert!(chain(&why).contains("InvalidSecurity: as scripted"), "{why:?}");
 }
 
 #[tokio::test]
-async fn a_request_that_is_throttled_is_made_again() {
+async fn a_throttled_request_is_repeated() {
     let (queue, endpoint) = on(1, |before, request| match before {
         0 | 1 => failed(400, "RequestThrottled"),
-        _ => taken_but(request, |_| None),
+        _ => taken_except(request, |_| None),
     })
     .await;
     queue.send(RETRY, vec![ticket(1)]).await.unwrap();
@@ -142,22 +146,22 @@ async fn a_request_that_is_throttled_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_queue_that_does_not_answer_is_not_waited_for_for_ever() {
+async fn a_queue_that_does_not_respond_times_out() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", silent.local_addr().unwrap());
     let short = Timeouts { attempt: Duration::from_millis(100), operation: Duration::from_millis(300) };
     let client = aws_sdk_sqs::Client::new(&holdfast_aws::connect::to_emulator(&url, short).await);
     let urls = QueueUrls { first: url.clone(), retry: url.clone(), dead_letters: url };
     let queue = SqsQueue::new(client, urls, 1);
-    let sending = left_of(&queue, vec![ticket(1)]);
+    let sending = unsent_of(&queue, vec![ticket(1)]);
     let (unsent, why) = tokio::time::timeout(Duration::from_secs(20), sending).await.unwrap();
     assert_eq!(unsent, [ticket(1)]);
-    assert!(why.contains("timeout"), "{why}");
+    assert!(matches!(why, QueueError::TimedOut(_)), "{why:?}");
 }
 
 #[tokio::test]
 async fn no_request_is_larger_than_sqs_takes() {
-    let (queue, endpoint) = on(1, |_, request| taken_but(request, |_| None)).await;
+    let (queue, endpoint) = on(1, |_, request| taken_except(request, |_| None)).await;
     let plain = (0..10).map(|_| with_body(vec![b'x'; 150_000]));
     // In base 64 these are a third larger than they look, so that no two of them fit.
     let encoded = (0..6).map(|_| with_body(vec![0xff; 99_000]));
@@ -179,7 +183,7 @@ async fn no_request_is_larger_than_sqs_takes() {
 #[tokio::test]
 async fn delays_are_real_seconds_rounded_up() {
     for (time_scale, expected) in [(1, [0, 1, 85, 900]), (7, [0, 1, 13, 129]), (100_000, [0, 1, 1, 1])] {
-        let (queue, endpoint) = on(time_scale, |_, request| taken_but(request, |_| None)).await;
+        let (queue, endpoint) = on(time_scale, |_, request| taken_except(request, |_| None)).await;
         let delayed = [0, 1, 85, 900]
             .map(|secs| Outgoing { delay: Delay::new(Duration::from_secs(secs)).unwrap(), ..ticket(1) });
         queue.send(RETRY, delayed.to_vec()).await.unwrap();
@@ -190,9 +194,9 @@ async fn delays_are_real_seconds_rounded_up() {
 }
 
 #[tokio::test]
-async fn deletes_are_repeated_and_void_receipts_are_no_error() {
+async fn deletes_are_repeated_and_void_receipts_are_not_errors() {
     let (queue, endpoint) = on(1, |before, request| {
-        taken_but(request, |entry| match entry["ReceiptHandle"].as_str().unwrap() {
+        taken_except(request, |entry| match entry["ReceiptHandle"].as_str().unwrap() {
             "void" => Some(("ReceiptHandleIsInvalid", true)),
             "busy" if before == 0 => Some(("InternalError", false)),
             "never" => Some(("InternalError", false)),
@@ -200,17 +204,21 @@ async fn deletes_are_repeated_and_void_receipts_are_no_error() {
         })
     })
     .await;
-    let receipts = |names: &[&str]| names.iter().map(|name| Receipt((*name).to_owned())).collect();
-    queue.delete(RETRY, receipts(&["void", "busy", "good"])).await.unwrap();
+    let delete = async |names: &[&str]| {
+        let deletes = names.iter().map(|name| (Receipt((*name).to_owned()), Settlement::Delete));
+        queue.settle(RETRY, deletes.collect()).await
+    };
+    assert!(delete(&["void", "busy", "good"]).await.iter().all(Result::is_ok));
     let requests = endpoint.requests();
     assert_eq!(requests.iter().map(|request| request.entries().len()).collect::<Vec<_>>(), [3, 1]);
     assert!(requests.iter().all(|request| request.action == "DeleteMessageBatch"));
-    let error = queue.delete(RETRY, receipts(&["good", "never"])).await.unwrap_err();
-    assert!(error.0.contains("InternalError"), "{error}");
+    let results = delete(&["good", "never"]).await;
+    let [Ok(()), Err(error)] = &results[..] else { panic!("{results:?}") };
+    assert!(chain(error).contains("InternalError"), "{error:?}");
 }
 
 #[tokio::test]
-async fn what_was_received_before_an_error_is_handed_out() {
+async fn messages_received_before_an_error_are_returned() {
     let (queue, _) = on(1, |before, _| match before {
         0 => {
             let message = json!({ "MessageId": "m", "ReceiptHandle": "r", "Body": "hello",
@@ -223,7 +231,7 @@ async fn what_was_received_before_an_error_is_handed_out() {
     let received = queue.receive(RETRY, 25).await.unwrap();
     assert_eq!((received.len(), received[0].receive_count), (1, 3));
     assert!(received[0].message.is_err());
-    assert!(queue.receive(RETRY, 25).await.unwrap_err().0.contains("InvalidSecurity"));
+    assert!(chain(&queue.receive(RETRY, 25).await.unwrap_err()).contains("InvalidSecurity"));
 }
 
 /// Everything on a queue, with all attributes.
@@ -272,7 +280,7 @@ async fn every_message_carries_its_group() {
 }
 
 #[tokio::test]
-async fn a_message_of_a_newer_version_is_sent_on_unchanged() {
+async fn a_text_is_sent_unchanged() {
     let (client, urls) = queues(VISIBILITY).await;
     let queue = SqsQueue::new(client.clone(), urls.clone(), 900);
     let text = "{\"v\":99,\"kind\":\"unheard_of\"}\n\u{fffd}";
@@ -285,7 +293,7 @@ async fn a_message_of_a_newer_version_is_sent_on_unchanged() {
 }
 
 #[tokio::test]
-async fn a_dead_letter_says_where_it_comes_from_and_why() {
+async fn a_dead_letter_has_its_queue_and_the_reason() {
     let (client, urls) = queues(VISIBILITY).await;
     let queue = SqsQueue::new(client.clone(), urls.clone(), 1);
     for (text, why, source) in [
@@ -327,6 +335,65 @@ async fn many_messages_are_postponed_together() {
         received.into_iter().map(|received| (received.receipt, Duration::ZERO)).collect();
     waits[3].1 = Duration::from_secs(600);
     waits.push((Receipt("void".to_owned()), Duration::ZERO));
-    queue.postpone_all(RETRY, waits).await.unwrap();
+    let waits = waits.into_iter().map(|(receipt, wait)| (receipt, Settlement::RetryAfter(wait)));
+    assert!(queue.settle(RETRY, waits.collect()).await.iter().all(Result::is_ok));
     assert_eq!(queue.receive(RETRY, 100).await.unwrap().len(), 24);
+}
+
+fn unreadable(why: Unreadable, text: &'static str, group: Option<&str>) -> UnreadableMessage {
+    UnreadableMessage { why, payload: Bytes::from_static(text.as_bytes()), group: group.map(str::to_owned) }
+}
+
+#[tokio::test]
+async fn unreadable_messages_are_moved_before_they_are_deleted() {
+    let (client, urls) = queues(VISIBILITY).await;
+    let queue = SqsQueue::new(client.clone(), urls.clone(), 900);
+    let newer = "{\"v\":99,\"kind\":\"unheard_of\"}";
+    queue.send_raw(RETRY, newer, Some("g"), Delay::NONE).await.unwrap();
+    queue.send_raw(RETRY, "hello", None, Delay::NONE).await.unwrap();
+    let mut messages = queue.receive(RETRY, 10).await.unwrap();
+    messages.sort_by_key(|message| message.message.as_ref().unwrap_err().payload.clone());
+    let settlements = messages.into_iter().map(|message| {
+        let unreadable = message.message.unwrap_err();
+        let settlement = match unreadable.why {
+            Unreadable::Newer(_) => Settlement::Resend { message: unreadable, delay: Delay::NONE },
+            Unreadable::Corrupt(_) => Settlement::DeadLetter(unreadable),
+        };
+        (message.receipt, settlement)
+    });
+    let settlements: Vec<_> = settlements.collect();
+    assert_eq!(settlements.len(), 2);
+    assert!(queue.settle(RETRY, settlements).await.iter().all(Result::is_ok));
+    let again = queue.receive(RETRY, 10).await.unwrap();
+    let [one] = &again[..] else { panic!("{again:?}") };
+    // A new message, not the old one once more.
+    assert_eq!(one.receive_count, 1);
+    assert_eq!(one.message, Err(unreadable(Unreadable::Newer(99), newer, Some("g"))));
+    let dead = received(&client, &urls.dead_letters).await;
+    let [dead] = &dead[..] else { panic!("{} dead letters", dead.len()) };
+    assert_eq!(dead.body(), Some("hello"));
+}
+
+#[tokio::test]
+async fn a_message_that_cannot_be_moved_is_not_deleted() {
+    let (queue, endpoint) = on(1, |_, request| match request.action.as_str() {
+        "SendMessage" => failed(400, "InvalidSecurity"),
+        _ => taken_except(request, |_| None),
+    })
+    .await;
+    let corrupt = unreadable(Unreadable::Corrupt("no JSON".to_owned()), "hello", None);
+    let newer = unreadable(Unreadable::Newer(9), "{}", None);
+    let settlements = vec![
+        (Receipt("a".to_owned()), Settlement::DeadLetter(corrupt)),
+        (Receipt("b".to_owned()), Settlement::RetryAfter(Duration::from_secs(5))),
+        (Receipt("c".to_owned()), Settlement::Resend { message: newer, delay: Delay::NONE }),
+        (Receipt("d".to_owned()), Settlement::Delete),
+    ];
+    let results = queue.settle(RETRY, settlements).await;
+    assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false, true]);
+    let requests = endpoint.requests();
+    let deletes: Vec<_> = requests.iter().filter(|request| request.action == "DeleteMessageBatch").collect();
+    let [delete] = &deletes[..] else { panic!("{} deletes", deletes.len()) };
+    assert_eq!(delete.entries().len(), 1);
+    assert_eq!(delete.entries()[0]["ReceiptHandle"], "d");
 }

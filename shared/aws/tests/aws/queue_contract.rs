@@ -1,7 +1,7 @@
-//! The queue part of the contract suite on SQS, as an emulator does it.
+//! The queue part of the contract suite on an emulator of SQS.
 //!
-//! Left out is fairness, which is SQS's own doing and which the emulator does not have: `queue_beyond` makes sure that
-//! every message carries the group by which SQS is fair.
+//! Without fairness, which the emulator does not have: `queue_beyond` tests that every message carries the group by which SQS is
+//! fair.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use holdfast_sim::contract::Harness;
 use holdfast_sim::{MemoryStore, VirtualClock};
 use tokio::runtime::Runtime;
 
-/// A second for a minute of the schedule: the longest delay takes 15 s.
+/// A real second is a minute of the schedule clock: the longest delay takes 15 s.
 const TIME_SCALE: u32 = 60;
-/// Short, because it is really waited for.
+/// Short, because the tests wait for it in real time.
 const VISIBILITY: Duration = Duration::from_secs(4);
 
 struct Sqs {
@@ -35,7 +35,7 @@ fn sqs() -> Sqs {
 }
 
 impl Harness for Sqs {
-    /// No case of the queue part asks for it.
+    /// Not used by the queue part.
     fn store(&self) -> Arc<dyn Store> {
         Arc::new(MemoryStore::new())
     }
@@ -48,16 +48,13 @@ impl Harness for Sqs {
         Arc::clone(&self.queue) as _
     }
 
-    /// No case of the queue part asks for it.
+    /// Not used by the queue part.
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(VirtualClock::new(Timestamp::ZERO))
     }
 
     fn advance(&self, wait: Duration) {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "time cannot be moved in another process, only passed"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "the time of another process cannot be advanced")]
         std::thread::sleep(wait);
     }
 
@@ -65,7 +62,7 @@ impl Harness for Sqs {
         VISIBILITY
     }
 
-    /// What a busy machine may need from the end of a wait until its requests were answered.
+    /// What a busy machine may need from the end of a wait until the response to its requests.
     fn grain(&self) -> Duration {
         Duration::from_secs(2)
     }

@@ -1,4 +1,4 @@
-//! What our code asks of AWS, counted where the SDK sends it. These numbers are what a deployment costs.
+//! The number of requests to AWS, counted where the SDK sends them. They are most of what a deployment costs.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -8,50 +8,49 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_aws::queue::SqsQueue;
 use holdfast_aws::{RequestCounter, connect};
-use holdfast_core::engine::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings, Verdict};
+use holdfast_core::engine::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings};
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{
-    Answer, AttemptRequest, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError, Sender,
+    AttemptRequest, AttemptResponse, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError,
+    Sender, Settlement,
 };
 use holdfast_core::records::Message;
-use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{SeededEntropy, VirtualClock};
-use serde_json::value::RawValue;
 
-/// What the first-attempt queue hands out at once when its batches are full.
+/// A full batch of the first-attempt queue.
 const FULL_BATCH: usize = 100;
 const POST: usize = 10;
 
-/// Answers every attempt with one status.
+/// Responds to every attempt with one status.
 struct Receiver(AtomicU16);
 
 #[async_trait]
 impl Sender for Receiver {
     async fn send(&self, _: AttemptRequest) -> AttemptResult {
         let status = self.0.load(Ordering::Relaxed);
-        let answer = Answer::Status { status, excerpt: String::new(), retry_after: None };
-        AttemptResult { answer, took: Duration::from_millis(1) }
+        let response = AttemptResponse::Status { status, excerpt: String::new(), retry_after: None };
+        AttemptResult { response, took: Duration::from_millis(1) }
     }
 }
 
-/// Sends to SQS, and keeps what it sent: the event source mapping, whose requests are not ours, would hand out the same.
-struct Overheard {
+/// Sends to SQS and keeps the messages, which the event source mapping would hand to a function. Its requests are not counted.
+struct RecordingQueue {
     queue: SqsQueue,
     sent: Mutex<Vec<Message>>,
 }
 
 #[async_trait]
-impl Queue for Overheard {
+impl Queue for RecordingQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
         self.sent.lock().unwrap().extend(messages.iter().map(|outgoing| outgoing.message.clone()));
         self.queue.send(queue, messages).await
     }
 }
 
-struct World {
+struct Deployment {
     engine: Engine,
-    queue: Arc<Overheard>,
+    queue: Arc<RecordingQueue>,
     clock: Arc<VirtualClock>,
     receiver: Arc<Receiver>,
     counter: RequestCounter,
@@ -65,16 +64,16 @@ struct Requests {
     sqs: u64,
 }
 
-impl World {
-    /// With one healthy URL that wants everything, and with warm caches.
-    async fn new(delivery_log: DeliveryLog) -> World {
+impl Deployment {
+    /// With one subscription to all events, and with warm caches.
+    async fn new(delivery_log: DeliveryLog) -> Deployment {
         let counter = RequestCounter::new();
         let store = crate::dynamo::Table::create().await.store_through(counter.clone());
         let (_, urls) = crate::emulator::queues(Duration::from_secs(30)).await;
         let sdk = connect::to_emulator(&crate::emulator::endpoint(), crate::emulator::TIMEOUTS).await;
         let sqs = aws_sdk_sqs::config::Builder::from(&sdk).interceptor(counter.clone()).build();
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_767_225_600_000)));
-        let queue = Arc::new(Overheard {
+        let queue = Arc::new(RecordingQueue {
             queue: SqsQueue::new(aws_sdk_sqs::Client::from_conf(sqs), urls, 1),
             sent: Mutex::default(),
         });
@@ -88,24 +87,17 @@ impl World {
         };
         let settings = Settings { delivery_log, ..Settings::default() };
         let tenant = Tenant::from("default");
-        let world = World { engine: Engine::new(ports, settings), queue, clock, receiver, counter, tenant };
-        world.subscribe().await;
-        world.post(1, "warm").await;
-        world.handle(1).await;
-        world.counter.take();
-        world
+        let deployment =
+            Deployment { engine: Engine::new(ports, settings), queue, clock, receiver, counter, tenant };
+        deployment.subscribe().await;
+        deployment.post(1, "warm").await;
+        deployment.handle(1).await;
+        deployment.counter.take();
+        deployment
     }
 
     async fn subscribe(&self) {
-        let new = NewSubscription {
-            url: "https://shop.example/hook".to_owned(),
-            event_types: vec!["*".to_owned()],
-            filters: Vec::new(),
-            filter_connector: Connector::And,
-            auth_token: None,
-            description: None,
-            active: true,
-        };
+        let new = NewSubscription::to("https://shop.example/hook", "*");
         self.engine.subscribe(&self.tenant, new).await.unwrap();
     }
 
@@ -113,9 +105,7 @@ impl World {
     async fn post(&self, events: usize, name: &str) {
         let event = |n: usize| NewEvent {
             id: (!name.is_empty()).then(|| format!("{name}-{n}")),
-            event_type: "order.created".to_owned(),
-            subject: None,
-            data: RawValue::from_string(format!("{{\"number\": {n}}}")).unwrap(),
+            ..NewEvent::new("order.created", &format!("{{\"number\": {n}}}"))
         };
         let accepted = self.engine.accept(&self.tenant, (0..events).map(event).collect()).await.unwrap();
         assert!(accepted.iter().all(|one| one.deliveries == 1 && !one.duplicate));
@@ -123,7 +113,7 @@ impl World {
         self.engine.flush_activity(false).await;
     }
 
-    /// Hands over what was sent, in batches of this size. All of it is done.
+    /// Handles all sent messages, in batches of this size.
     async fn handle(&self, batch: usize) {
         let sent = std::mem::take(&mut *self.queue.sent.lock().unwrap());
         assert!(!sent.is_empty());
@@ -133,20 +123,24 @@ impl World {
                 receipt: Receipt(n.to_string()),
                 receive_count: 1,
             });
-            let verdicts = self.engine.handle(received.collect(), Timestamp::MAX).await;
-            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Done), "{verdicts:?}");
+            let settlements = self.engine.handle(received.collect(), Timestamp::MAX).await;
+            assert!(settlements.iter().all(|one| *one == Settlement::Delete), "{settlements:?}");
             self.engine.flush_activity(false).await;
         }
     }
 
-    /// What was asked since the last time.
+    /// The requests since the last call.
     fn requests(&self, of: &str) -> Requests {
         let counts: BTreeMap<String, u64> = self.counter.take();
         println!("{of}: {counts:?}");
         let of =
             |service: &str| counts.iter().filter(|(name, _)| name.starts_with(service)).map(|(_, n)| n).sum();
         let requests = Requests { dynamodb: of("DynamoDB."), sqs: of("SQS.") };
-        assert_eq!(requests.dynamodb + requests.sqs, counts.values().sum::<u64>(), "nothing else is asked");
+        assert_eq!(
+            requests.dynamodb + requests.sqs,
+            counts.values().sum::<u64>(),
+            "no other service is called"
+        );
         requests
     }
 
@@ -162,7 +156,7 @@ impl World {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_that_is_delivered_at_once_is_cheap() {
-    let trouble = World::new(DeliveryLog::Trouble).await;
+    let trouble = Deployment::new(DeliveryLog::Trouble).await;
     let plain = trouble.deliver_a_hundred("trouble", false).await;
     assert!(plain.sqs <= 15 && plain.dynamodb <= 35, "{plain:?}");
     let with_ids = trouble.deliver_a_hundred("trouble, with ids", true).await;
@@ -171,7 +165,7 @@ async fn an_event_that_is_delivered_at_once_is_cheap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn logging_every_delivery_costs_little_more() {
-    let all = World::new(DeliveryLog::All).await;
+    let all = Deployment::new(DeliveryLog::All).await;
     let plain = all.deliver_a_hundred("all", false).await;
     assert!(plain.sqs <= 15 && plain.dynamodb <= 35 + 10, "{plain:?}");
     let with_ids = all.deliver_a_hundred("all, with ids", true).await;
@@ -179,17 +173,17 @@ async fn logging_every_delivery_costs_little_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_attempt_asks_at_most_three_times_beside_the_health_of_its_url() {
-    let world = World::new(DeliveryLog::Trouble).await;
-    world.receiver.0.store(500, Ordering::Relaxed);
-    world.post(POST, "").await;
-    world.requests("accepted");
-    world.handle(POST).await;
-    let first = world.requests("first attempts that failed");
+async fn a_failed_attempt_takes_at_most_three_requests_besides_health() {
+    let deployment = Deployment::new(DeliveryLog::Trouble).await;
+    deployment.receiver.0.store(500, Ordering::Relaxed);
+    deployment.post(POST, "").await;
+    deployment.requests("accepted");
+    deployment.handle(POST).await;
+    let first = deployment.requests("first attempts that failed");
     let health = 1;
     assert!(first.dynamodb <= 3 * POST as u64 + health && first.sqs <= 1, "{first:?}");
-    world.clock.advance(Duration::from_secs(85));
-    world.handle(POST).await;
-    let retries = world.requests("retries that failed");
+    deployment.clock.advance(Duration::from_secs(85));
+    deployment.handle(POST).await;
+    let retries = deployment.requests("retries that failed");
     assert!(retries.dynamodb <= 3 * POST as u64 + health && retries.sqs <= 1, "{retries:?}");
 }

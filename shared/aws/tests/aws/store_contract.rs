@@ -1,4 +1,4 @@
-//! The contract suite on DynamoDB, as an emulator has it.
+//! The store part of the contract suite on an emulator of DynamoDB.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ struct OnDynamo {
     runtime: Runtime,
     clock: Arc<VirtualClock>,
     store: Arc<DynamoStore>,
-    // A store needs no queue, but a harness has one.
+    // Not used by the store part.
     queue: Arc<MemoryQueue>,
 }
 

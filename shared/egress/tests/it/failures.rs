@@ -1,4 +1,4 @@
-//! What is made of attempts that get no answer.
+//! Attempts that get no response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,38 +31,38 @@ async fn a_connection_that_closes_is_a_body_failure() {
     for response in ["", "HTTP/1.1 200", "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"] {
         let receiver = Receiver::start(response, Then::Closes).await;
         let detail = detail(send(&sender(PATIENT), request(receiver.url())).await, FailureKind::Body);
-        assert!(detail.starts_with("there was no complete HTTP answer: "), "{detail}");
+        assert!(detail.starts_with("no complete HTTP response: "), "{detail}");
         assert!(!detail.contains("hidden"), "{detail}");
     }
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_http_is_a_body_failure() {
-    let receiver = Receiver::start("220 mail.example.com ESMTP\r\n\r\n", Then::Goes).await;
+async fn a_response_that_is_not_http_is_a_body_failure() {
+    let receiver = Receiver::start("220 mail.example.com ESMTP\r\n\r\n", Then::KeepsOpen).await;
     let detail = detail(send(&sender(PATIENT), request(receiver.url())).await, FailureKind::Body);
     assert!(!detail.contains("mail.example.com"), "{detail}");
 }
 
 #[tokio::test]
-async fn what_is_no_request_fails_without_being_sent() {
+async fn an_invalid_request_is_not_sent() {
     let sender = sender(PATIENT);
     for url in ["", "nowhere", "http://", "ftp://127.0.0.1/", "http://[::1", "mailto:a@b"] {
         let detail = detail(send(&sender, request(url)).await, FailureKind::Connect);
-        assert!(detail.starts_with("no request can be made: the URL"), "{detail}");
+        assert!(detail.starts_with("the request is invalid: the URL"), "{detail}");
     }
-    let mut unfit = request("http://127.0.0.1:1/");
-    unfit.headers.push(("authorization", "Bearer hid\nden".into()));
+    let mut invalid = request("http://127.0.0.1:1/");
+    invalid.headers.push(("authorization", "Bearer hid\nden".into()));
     assert_eq!(
-        detail(send(&sender, unfit).await, FailureKind::Connect),
-        "no request can be made: the header authorization cannot be encoded"
+        detail(send(&sender, invalid).await, FailureKind::Connect),
+        "the request is invalid: the header authorization cannot be encoded"
     );
 }
 
 #[test]
-fn a_sender_is_not_made_of_a_configuration_that_cannot_work() {
-    let make = |config| HttpSender::new(config, Arc::new(StoppedClock)).err();
+fn an_invalid_configuration_is_refused() {
+    let error = |config| HttpSender::new(config, Arc::new(StoppedClock)).err();
     let no_time = EgressConfig { timeout: Duration::ZERO, ..EgressConfig::default() };
-    assert!(matches!(make(no_time), Some(BuildError::ZeroTimeout)));
+    assert!(matches!(error(no_time), Some(BuildError::ZeroTimeout)));
     let bad_root = EgressConfig { extra_roots: vec![b"?".to_vec()], ..EgressConfig::default() };
-    assert!(matches!(make(bad_root), Some(BuildError::ExtraRoot { number: 1, .. })));
+    assert!(matches!(error(bad_root), Some(BuildError::ExtraRoot { number: 1, .. })));
 }

@@ -1,4 +1,4 @@
-//! Where attempts go, and where they do not.
+//! Which addresses attempts may go to.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use crate::{PATIENT, StoppedClock, detail, guard_for, request, send};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Gives its answers one after the other, and the last one for ever.
+/// Gives its answers one after the other, then repeats the last one.
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     pub(crate) asked: Mutex<Vec<String>>,
@@ -78,24 +78,23 @@ impl Pair {
 const BLOCKED: &str = "the URL leads to a loopback address, which is not allowed (127.0.0.0/8)";
 
 #[tokio::test]
-async fn a_name_that_is_bound_anew_between_two_lookups_finds_nothing() {
+async fn dns_rebinding_is_blocked() {
     let pair = Pair::start().await;
     let lookup = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let sender = sender_looking_up(config(pair.guard.clone()), lookup.clone());
     // A second lookup for the connection would lead to the other address.
-    assert!(send(&sender, request(pair.url())).await.answer.is_success());
+    assert!(send(&sender, request(pair.url())).await.response.is_success());
     assert_eq!(lookup.lookups(), 1);
     assert_eq!((pair.allowed.connections(), pair.forbidden.connections()), (1, 0));
     for _ in 0..2 {
-        let told = detail(send(&sender, request(pair.url())).await, FailureKind::Blocked);
-        assert_eq!(told, BLOCKED);
+        assert_eq!(detail(send(&sender, request(pair.url())).await, FailureKind::Blocked), BLOCKED);
     }
     assert_eq!(lookup.lookups(), 3);
     assert_eq!((pair.allowed.connections(), pair.forbidden.connections()), (1, 0));
 }
 
 #[tokio::test]
-async fn a_name_that_was_checked_at_creation_is_checked_again_at_the_attempt() {
+async fn a_name_that_was_checked_at_creation_is_checked_again_by_the_attempt() {
     let pair = Pair::start().await;
     let lookup = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let sender = sender_looking_up(config(pair.guard.clone()), lookup);
@@ -132,9 +131,9 @@ async fn a_host_that_is_an_address_is_checked_too() {
         "a.localhost.",
     ] {
         let url = format!("http://{host}:{port}/hook?token=hidden");
-        let told = detail(send(&sender, request(url)).await, FailureKind::Blocked);
-        assert!(told.contains("address, which is not allowed"), "{told}");
-        assert!(!told.contains("hidden"), "{told}");
+        let detail = detail(send(&sender, request(url)).await, FailureKind::Blocked);
+        assert!(detail.contains("address, which is not allowed"), "{detail}");
+        assert!(!detail.contains("hidden"), "{detail}");
     }
     assert_eq!((receiver.connections(), lookup.lookups()), (0, 0));
 }
@@ -156,11 +155,11 @@ async fn scheme_port_and_user_are_checked_at_every_attempt() {
 }
 
 #[tokio::test]
-async fn at_creation_names_are_looked_up_too() {
+async fn names_are_also_checked_when_a_subscription_is_created() {
     for (answer, expected) in [
         (&["93.184.215.14"][..], Ok(())),
         (&["93.184.215.14", "2606:4700::1111"], Ok(())),
-        // The name does not resolve: perhaps it will when it is needed.
+        // A name without an address may have one when it is needed.
         (&[], Ok(())),
         (
             &["93.184.215.14", "10.0.0.1"],
@@ -169,12 +168,12 @@ async fn at_creation_names_are_looked_up_too() {
         (&["64:ff9b::a00:1"], Err("leads to a private address, which is not allowed (10.0.0.0/8)")),
     ] {
         let sender = sender_looking_up(config(Guard::default()), Script::of(&[answer]));
-        let told = sender.check("https://receiver.example/").await;
-        assert_eq!(told, expected.map_err(|told: &str| Refused(told.to_owned())), "{answer:?}");
+        let checked = sender.check("https://receiver.example/").await;
+        assert_eq!(checked, expected.map_err(|why: &str| Refused(why.to_owned())), "{answer:?}");
     }
 }
 
-/// Never answers.
+/// Never responds.
 struct Silence;
 
 #[async_trait]
@@ -185,7 +184,7 @@ impl Lookup for Silence {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_subscribes_does_not_wait_for_a_slow_lookup() {
+async fn a_slow_lookup_does_not_hold_up_a_subscription() {
     let sender = sender_looking_up(config(Guard::default()), Arc::new(Silence));
     let checked = tokio::time::timeout(Duration::from_secs(3), sender.check("https://receiver.example/"));
     assert_eq!(checked.await.unwrap(), Ok(()));

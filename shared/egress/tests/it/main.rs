@@ -2,26 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic, as tests may")]
 
-mod answers;
 mod failures;
 mod guarded;
 mod proxied;
 mod receiver;
 mod requests;
+mod responses;
 mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_core::ports::{Answer, AttemptRequest, AttemptResult, Clock, FailureKind, Sender};
+use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Sender};
 use holdfast_core::rules::guard::{Cidr, Guard, Ports};
 use holdfast_core::time::Timestamp;
 use holdfast_egress::{EgressConfig, HttpSender};
 
-/// Nothing here takes as long as this unless it hangs.
+/// Only a test that hangs takes this long.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Long enough that a busy machine answers in time.
+/// Long enough for a busy machine.
 const PATIENT: Duration = Duration::from_secs(20);
 const IMPATIENT: Duration = Duration::from_millis(200);
 /// 2015-10-21T07:28:00Z
@@ -47,12 +47,12 @@ fn sender_with(config: EgressConfig) -> HttpSender {
     HttpSender::new(config, Arc::new(StoppedClock)).unwrap()
 }
 
-/// Lets attempts go to these networks, over `http` too.
+/// Allows these networks, and `http`.
 fn guard_for(networks: &str) -> Guard {
     Guard { allow: Cidr::list(networks).unwrap(), ports: Ports::any(), http_allowed: true, flag: None }
 }
 
-/// Lets attempts go to this machine, where the receivers of these tests are.
+/// Allows this machine, where the receivers of these tests are.
 fn config(timeout: Duration) -> EgressConfig {
     EgressConfig { timeout, guard: guard_for("127.0.0.0/8,::1"), ..EgressConfig::default() }
 }
@@ -76,8 +76,8 @@ async fn send(sender: &HttpSender, request: AttemptRequest) -> AttemptResult {
 /// The detail of a failure that must be of this kind.
 #[track_caller]
 fn detail(result: AttemptResult, expected: FailureKind) -> String {
-    match result.answer {
-        Answer::Failed { kind, detail } if kind == expected => detail,
+    match result.response {
+        AttemptResponse::Failed { kind, detail } if kind == expected => detail,
         other => panic!("expected a failure of kind {expected}, got {other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Attempts through a proxy of the operator's.
+//! Attempts through the operator's proxy.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ fn config(proxy: &str) -> EgressConfig {
 
 #[tokio::test]
 async fn attempts_go_to_the_proxy_after_the_name_was_checked() {
-    let mut proxy = Receiver::start(OK, Then::Goes).await;
+    let mut proxy = Receiver::start(OK, Then::KeepsOpen).await;
     let lookup = Script::of(&[&["192.0.2.7"]]);
     let url = format!("http://user:secret@{}", proxy.address);
     let sender = sender_looking_up(config(&url), lookup.clone());
-    assert!(send(&sender, request("http://receiver.example/hook")).await.answer.is_success());
+    assert!(send(&sender, request("http://receiver.example/hook")).await.response.is_success());
     let seen = proxy.next_request().await;
     assert!(seen.head.starts_with("POST http://receiver.example/hook HTTP/1.1\r\n"), "{}", seen.head);
     assert_eq!(seen.header("proxy-authorization").len(), 1);
@@ -33,12 +33,12 @@ async fn attempts_go_to_the_proxy_after_the_name_was_checked() {
 }
 
 #[tokio::test]
-async fn the_name_of_the_proxy_may_lead_anywhere_and_no_other_may() {
-    let mut proxy = Receiver::start(OK, Then::Goes).await;
+async fn only_the_proxys_own_name_may_have_any_address() {
+    let mut proxy = Receiver::start(OK, Then::KeepsOpen).await;
     let lookup = Script::of(&[&["192.0.2.7"], &["127.0.0.1"]]);
     let url = format!("http://proxy.example:{}", proxy.address.port());
     let sender = sender_looking_up(config(&url), lookup.clone());
-    assert!(send(&sender, request("http://receiver.example/")).await.answer.is_success());
+    assert!(send(&sender, request("http://receiver.example/")).await.response.is_success());
     proxy.next_request().await;
     assert_eq!(*lookup.asked.lock().unwrap(), ["receiver.example", "proxy.example"]);
     // From now on every name leads to this machine.
@@ -48,19 +48,19 @@ async fn the_name_of_the_proxy_may_lead_anywhere_and_no_other_may() {
         "https://receiver.example/",
         "http://127.0.0.1/",
     ] {
-        let told = detail(send(&sender, request(url)).await, FailureKind::Blocked);
-        assert!(told.contains("loopback"), "{told}");
+        let detail = detail(send(&sender, request(url)).await, FailureKind::Blocked);
+        assert!(detail.contains("loopback"), "{detail}");
     }
     assert_eq!(proxy.connections(), 1);
 }
 
 #[tokio::test]
 async fn a_name_without_an_address_is_not_left_to_the_proxy() {
-    let proxy = Receiver::start(OK, Then::Goes).await;
+    let proxy = Receiver::start(OK, Then::KeepsOpen).await;
     let url = format!("http://{}", proxy.address);
     let sender = sender_looking_up(config(&url), Arc::clone(&Script::of(&[&[]])) as _);
-    let told = detail(send(&sender, request("http://receiver.example/")).await, FailureKind::Dns);
-    assert_eq!(told, "the name receiver.example has no address");
+    let detail = detail(send(&sender, request("http://receiver.example/")).await, FailureKind::Dns);
+    assert_eq!(detail, "the name receiver.example has no address");
     assert_eq!(proxy.connections(), 0);
 }
 

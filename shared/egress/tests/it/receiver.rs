@@ -9,26 +9,26 @@ use tokio::task::JoinSet;
 
 use crate::DEADLINE;
 
-/// What the receiver does after its answer.
+/// What the receiver does after its response.
 #[derive(Clone, Copy)]
 pub(crate) enum Then {
     /// Waits for the next request.
-    Goes,
+    KeepsOpen,
     Closes,
-    /// Keeps the connection open and says nothing more.
+    /// Keeps the connection open and sends nothing more.
     Hangs,
-    /// Sends filler until the other side has had enough.
+    /// Sends filler until the sender drops the connection.
     Floods,
 }
 
-/// A server that gives the same bytes to everyone, whatever they are.
+/// A server that responds to every request with the same bytes.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     connections: Arc<AtomicUsize>,
     requests: mpsc::UnboundedReceiver<Seen>,
-    /// Sent when a flood was cut off, with the bytes that the sockets took until then.
+    /// The bytes of each flood that were sent before the connection was dropped.
     floods: mpsc::UnboundedReceiver<usize>,
-    // Ends the server together with the test.
+    // Stops the server with the test.
     _server: JoinSet<()>,
 }
 
@@ -46,12 +46,12 @@ impl Seen {
 }
 
 impl Receiver {
-    pub(crate) async fn start(answer: impl Into<Vec<u8>>, then: Then) -> Receiver {
-        Receiver::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), answer, then)
+    pub(crate) async fn start(response: impl Into<Vec<u8>>, then: Then) -> Receiver {
+        Receiver::start_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), response, then)
     }
 
-    pub(crate) fn start_on(listener: TcpListener, answer: impl Into<Vec<u8>>, then: Then) -> Receiver {
-        let answer: Arc<[u8]> = answer.into().into();
+    pub(crate) fn start_on(listener: TcpListener, response: impl Into<Vec<u8>>, then: Then) -> Receiver {
+        let response: Arc<[u8]> = response.into().into();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let (seen, requests) = mpsc::unbounded_channel();
@@ -64,7 +64,7 @@ impl Receiver {
                 count.fetch_add(1, Ordering::SeqCst);
                 let one = Connection {
                     stream,
-                    answer: answer.clone(),
+                    response: response.clone(),
                     seen: seen.clone(),
                     cut_off: cut_off.clone(),
                 };
@@ -93,7 +93,7 @@ impl Receiver {
 
 struct Connection {
     stream: TcpStream,
-    answer: Arc<[u8]>,
+    response: Arc<[u8]>,
     seen: mpsc::UnboundedSender<Seen>,
     cut_off: mpsc::UnboundedSender<usize>,
 }
@@ -103,11 +103,11 @@ impl Connection {
         while let Some(request) = read_request(&mut self.stream).await {
             // The test may have ended already.
             let _ = self.seen.send(request);
-            if self.stream.write_all(&self.answer).await.is_err() {
+            if self.stream.write_all(&self.response).await.is_err() {
                 return;
             }
             match then {
-                Then::Goes => {}
+                Then::KeepsOpen => {}
                 Then::Closes => return,
                 Then::Hangs => std::future::pending().await,
                 Then::Floods => return self.flood().await,

@@ -9,17 +9,17 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 #[tokio::test]
 async fn the_body_arrives_byte_for_byte() {
-    let mut receiver = Receiver::start(OK, Then::Goes).await;
+    let mut receiver = Receiver::start(OK, Then::KeepsOpen).await;
     let all_bytes: Vec<u8> = (0..=255).cycle().take(1_000_000).collect();
     let mut request = request(receiver.url());
     request.body = Bytes::from(all_bytes.clone());
-    assert!(send(&sender(PATIENT), request).await.answer.is_success());
+    assert!(send(&sender(PATIENT), request).await.response.is_success());
     assert!(receiver.next_request().await.body == all_bytes);
 }
 
 #[tokio::test]
-async fn headers_arrive_as_given_and_few_are_added() {
-    let mut receiver = Receiver::start(OK, Then::Goes).await;
+async fn headers_arrive_as_given_and_only_the_usual_ones_are_added() {
+    let mut receiver = Receiver::start(OK, Then::KeepsOpen).await;
     let mut request = request(receiver.url());
     request.headers.push(("authorization", "Bearer secret".into()));
     request.headers.push(("webhook-signature", "v1,a v1,b".into()));
@@ -45,10 +45,10 @@ async fn headers_arrive_as_given_and_few_are_added() {
 
 #[tokio::test]
 async fn a_connection_is_used_again() {
-    let receiver = Receiver::start(OK, Then::Goes).await;
+    let receiver = Receiver::start(OK, Then::KeepsOpen).await;
     let sender = sender(PATIENT);
     for _ in 0..2 {
-        assert!(send(&sender, request(receiver.url())).await.answer.is_success());
+        assert!(send(&sender, request(receiver.url())).await.response.is_success());
     }
     assert_eq!(receiver.connections(), 1);
 }
@@ -56,7 +56,7 @@ async fn a_connection_is_used_again() {
 #[tokio::test]
 async fn cookies_are_not_kept() {
     let cookie = "HTTP/1.1 200 OK\r\nset-cookie: a=b\r\ncontent-length: 0\r\n\r\n";
-    let mut receiver = Receiver::start(cookie, Then::Goes).await;
+    let mut receiver = Receiver::start(cookie, Then::KeepsOpen).await;
     let sender = sender(PATIENT);
     for _ in 0..2 {
         send(&sender, request(receiver.url())).await;
@@ -64,17 +64,17 @@ async fn cookies_are_not_kept() {
     }
 }
 
-/// Variables of the environment can be set safely only for another process: this test runs itself once more in one.
+/// Environment variables can be set safely only for another process, so this test runs its other half in one.
 #[tokio::test]
 async fn proxies_of_the_environment_are_not_used() {
-    let receiver = Receiver::start(OK, Then::Goes).await;
+    let receiver = Receiver::start(OK, Then::KeepsOpen).await;
     let sent = tokio::task::spawn_blocking({
         let url = receiver.url();
         move || {
             std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "requests::sends_to_where_the_environment_says", "--nocapture"])
+                .args(["--exact", "requests::sends_to_the_url_of_the_environment", "--nocapture"])
                 .env("HOLDFAST_TEST_URL", url)
-                // Nobody listens there.
+                // Nothing listens there.
                 .envs(
                     ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
                         .map(|name| (name, "http://127.0.0.1:1")),
@@ -88,11 +88,11 @@ async fn proxies_of_the_environment_are_not_used() {
     assert_eq!(receiver.connections(), 1);
 }
 
-/// The other half of the test above; does nothing on its own.
+/// The other half of the test above; it does nothing on its own.
 #[tokio::test]
-async fn sends_to_where_the_environment_says() {
+async fn sends_to_the_url_of_the_environment() {
     if let Some(url) = std::env::var_os("HOLDFAST_TEST_URL") {
         let url = url.into_string().unwrap();
-        assert!(send(&sender(PATIENT), request(url)).await.answer.is_success());
+        assert!(send(&sender(PATIENT), request(url)).await.response.is_success());
     }
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use holdfast_core::ports::{Answer, FailureKind};
+use holdfast_core::ports::{AttemptResponse, FailureKind};
 use holdfast_egress::EgressConfig;
 use http_body_util::Full;
 use hyper::service::service_fn;
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use crate::{PATIENT, config, detail, request, send, sender, sender_with};
 
-/// Answers 200 with the version of HTTP that it was spoken to in.
+/// Responds 200 with the HTTP version of the request.
 struct TlsReceiver {
     url: String,
     certificate: Vec<u8>,
@@ -56,7 +56,7 @@ impl TlsReceiver {
     }
 }
 
-/// What goes wrong here is what the sender's side of the test is about.
+/// Errors are ignored: the sender's side of each test asserts them.
 async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
@@ -74,18 +74,21 @@ async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
 }
 
 #[tokio::test]
-async fn http_2_is_spoken_to_who_offers_it_and_1_1_to_others() {
+async fn http_2_is_used_where_offered_and_http_1_1_elsewhere() {
     for (alpn, version) in
         [(&[b"h2".as_slice(), b"http/1.1"][..], "HTTP/2.0"), (&[b"http/1.1"], "HTTP/1.1"), (&[], "HTTP/1.1")]
     {
         let receiver = TlsReceiver::start(alpn).await;
-        let answer = send(&sender_with(receiver.trusted()), request(&receiver.url)).await.answer;
-        assert_eq!(answer, Answer::Status { status: 200, excerpt: version.into(), retry_after: None });
+        let response = send(&sender_with(receiver.trusted()), request(&receiver.url)).await.response;
+        assert_eq!(
+            response,
+            AttemptResponse::Status { status: 200, excerpt: version.into(), retry_after: None }
+        );
     }
 }
 
 #[tokio::test]
-async fn a_certificate_of_unknown_origin_is_a_tls_failure() {
+async fn a_certificate_of_an_unknown_authority_is_a_tls_failure() {
     let receiver = TlsReceiver::start(&[]).await;
     let detail = detail(send(&sender(PATIENT), request(&receiver.url)).await, FailureKind::Tls);
     assert!(detail.starts_with("TLS failed: invalid peer certificate"), "{detail}");
@@ -100,12 +103,12 @@ async fn a_certificate_for_another_name_is_a_tls_failure() {
 }
 
 #[tokio::test]
-async fn tls_with_a_plain_text_port_is_a_tls_failure() {
+async fn tls_to_a_plain_text_port_is_a_tls_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let mut server = JoinSet::<()>::new();
     server.spawn(async move {
-        // A mail server speaks first, and so needs no understanding of what comes in.
+        // Like a mail server, which sends the first line.
         let (mut stream, _) = listener.accept().await.unwrap();
         stream.write_all(b"220 mail.example.com ESMTP\r\n").await.unwrap();
         std::future::pending().await
@@ -115,12 +118,12 @@ async fn tls_with_a_plain_text_port_is_a_tls_failure() {
 }
 
 #[tokio::test]
-async fn a_connection_that_closes_in_the_handshake_is_a_tls_failure() {
+async fn a_connection_that_closes_during_the_handshake_is_a_tls_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/", listener.local_addr().unwrap());
     let mut server = JoinSet::new();
     server.spawn(async move {
-        // Dropping the connection with the greeting unread resets it.
+        // Dropping the connection with unread bytes resets it.
         let (stream, _) = listener.accept().await.unwrap();
         stream.readable().await.unwrap();
     });

@@ -2,8 +2,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::Received;
-use holdfast_core::records::{Message, Unreadable};
+use holdfast_core::ports::{Received, UnreadableMessage};
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 
 /// A message's place in the order of its queue.
@@ -25,14 +25,14 @@ pub(super) struct Limits {
 
 /// A message in memory.
 pub(super) struct Entry {
-    pub(super) message: Result<Message, Unreadable>,
+    pub(super) message: Result<Message, UnreadableMessage>,
     pub(super) group: Arc<str>,
-    /// Of the body that is held here.
+    /// The size of the payload that is kept here.
     pub(super) bytes: usize,
-    /// Its body did not fit and is read from the file when the message is received.
+    /// Its body did not fit in memory and is read from the file when the message is received.
     pub(super) without_body: bool,
     pub(super) received: u32,
-    /// What the file says about `received`.
+    /// The value of `received` in the file.
     pub(super) stored: u32,
     pub(super) state: State,
 }
@@ -43,11 +43,11 @@ pub(super) enum State {
         deliver_at: Timestamp,
     },
     Ready,
-    /// Received, and counted in its group, until then.
-    Out {
+    /// Received and counted in its group, until then.
+    InFlight {
         until: Timestamp,
     },
-    /// Invisible, but nobody is at work on it.
+    /// Invisible, but not counted in its group.
     Postponed {
         until: Timestamp,
     },
@@ -56,8 +56,7 @@ pub(super) enum State {
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) ready: VecDeque<i64>,
-    /// How many are out.
-    pub(super) out: usize,
+    pub(super) in_flight: usize,
     pub(super) in_turn: bool,
 }
 
@@ -66,7 +65,7 @@ pub(super) struct Taken {
     pub(super) received: Vec<Received>,
     /// Which of them lack their body, and under which id it is in the file.
     pub(super) without_body: Vec<(usize, i64)>,
-    /// Counts to write down before the messages are handed out.
+    /// Receive counts to store before the messages are returned.
     pub(super) counts: Vec<(i64, u32)>,
 }
 

@@ -1,5 +1,5 @@
-use holdfast_core::ports::QueueName;
-use holdfast_core::records::{Message, Unreadable};
+use holdfast_core::ports::{QueueName, UnreadableMessage};
+use holdfast_core::records::Message;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
@@ -10,15 +10,15 @@ use crate::writer::Job;
 pub(super) struct NewMessage {
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
-    pub(super) message: Result<Message, Unreadable>,
+    pub(super) message: Result<Message, UnreadableMessage>,
 }
 
-/// Writes messages, and once they are safe makes them known.
+/// Writes messages. They can be received once they are durable.
 pub(super) struct SendJob {
     pub(super) mirrors: Mirrors,
     pub(super) queue: QueueName,
     pub(super) rows: Vec<NewMessage>,
-    pub(super) reply: oneshot::Sender<Result<(), String>>,
+    pub(super) reply: oneshot::Sender<rusqlite::Result<()>>,
 }
 
 impl Job for SendJob {
@@ -39,7 +39,7 @@ impl Job for SendJob {
         Ok(())
     }
 
-    fn done(self: Box<Self>, committed: Result<(), String>) {
+    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
         let SendJob { mirrors, queue, rows, reply } = *self;
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
@@ -49,12 +49,12 @@ impl Job for SendJob {
             drop(mirror);
             mirrors.news(queue).notify_waiters();
         }
-        // The sender may have stopped waiting; its messages are sent all the same.
+        // The sender may have stopped waiting.
         let _ = reply.send(committed);
     }
 }
 
-/// Removes messages that are gone from memory already.
+/// Removes messages that were removed from memory already.
 pub(super) struct DeleteJob {
     pub(super) mirrors: Mirrors,
     pub(super) queue: QueueName,
@@ -67,10 +67,49 @@ impl Job for DeleteJob {
         self.ids.iter().try_for_each(|id| statement.execute([id]).map(drop))
     }
 
-    fn done(self: Box<Self>, committed: Result<(), String>) {
+    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
         // A row that could not be deleted stays marked, so that it is not received again before the next opening.
         if committed.is_ok() {
             self.mirrors.lock(self.queue).deleted(&self.ids);
         }
+    }
+}
+
+/// Turns a received message into a fresh one: the same row under a new id, so that old receipts do not name it.
+pub(super) struct ResendJob {
+    pub(super) mirrors: Mirrors,
+    pub(super) queue: QueueName,
+    pub(super) id: i64,
+    pub(super) place: Place,
+    pub(super) message: UnreadableMessage,
+    /// Whether the row was still there.
+    pub(super) found: bool,
+    pub(super) reply: oneshot::Sender<rusqlite::Result<()>>,
+}
+
+impl Job for ResendJob {
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let Place { deliver_at, id } = self.place;
+        let mut statement = connection.prepare_cached(
+            "UPDATE messages SET id = ?2, deliver_at = ?3, received = 0, opened = ?4 WHERE id = ?1",
+        )?;
+        let changed =
+            statement.execute(params![self.id, id, deliver_at.as_millis(), self.mirrors.opens()])?;
+        self.found = changed > 0;
+        Ok(())
+    }
+
+    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+        let ResendJob { mirrors, queue, id, place, message, found, reply } = *self;
+        if committed.is_ok() && found {
+            let bytes = message.payload.len();
+            let mut mirror = mirrors.lock(queue);
+            mirror.remove(id);
+            mirror.push(place, Err(message), bytes, 0);
+            drop(mirror);
+            mirrors.news(queue).notify_waiters();
+        }
+        // The caller may have stopped waiting.
+        let _ = reply.send(committed);
     }
 }

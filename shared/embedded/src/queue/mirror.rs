@@ -2,37 +2,38 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::{Receipt, Received};
-use holdfast_core::records::{FirstAttempt, Message, Unreadable};
+use bytes::Bytes;
+use holdfast_core::ports::{Receipt, Received, UnreadableMessage};
+use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::{Now, Timestamp};
 
 use super::entry::{Entry, Group, Limits, Place, State, Taken, Wait};
 
-/// Messages that nobody can read form a group.
+/// The group of all messages that cannot be read.
 const UNREADABLE: &str = "";
 
-/// What memory holds of one queue.
+/// The part of one queue that is in memory.
 ///
-/// Messages that do not fit stay in the file. `horizon` parts the two: nothing before it is in the file only. Behind it,
-/// messages may be in both, if they were there before it was drawn.
+/// Messages that do not fit are only in the file, at `horizon` or after it. Messages after it may be in memory too, if they were
+/// there before it was set.
 pub(super) struct Mirror {
     limits: Limits,
     entries: HashMap<i64, Entry>,
     groups: HashMap<Arc<str>, Group>,
     /// The groups that can be served, in turn.
     turns: VecDeque<Arc<str>>,
-    /// By the schedule's clock.
+    /// By the schedule clock.
     delayed: BTreeSet<Place>,
     /// By the real clock.
     invisible: BTreeSet<(Timestamp, i64)>,
     bytes: usize,
     horizon: Option<Place>,
-    /// Deleted here, but perhaps not yet in the file.
+    /// Deleted from memory, but perhaps not yet from the file.
     deleting: HashSet<i64>,
 }
 
 impl Mirror {
-    /// Knows nothing yet: everything waits in the file.
+    /// Empty: all messages are only in the file.
     pub(super) fn new(limits: Limits) -> Mirror {
         Mirror {
             limits,
@@ -51,26 +52,26 @@ impl Mirror {
         self.entries.len() >= self.limits.messages
     }
 
-    /// Whether messages wait in the file and there is room for a good number of them, or nothing else to do.
+    /// Whether messages wait in the file, and there is room for many of them or nothing else to do.
     pub(super) fn wants_more(&self) -> bool {
         let half_empty = self.entries.len() <= self.limits.messages / 2;
         self.horizon.is_some() && !self.is_full() && (half_empty || self.turns.is_empty())
     }
 
-    /// From where on messages may wait in the file.
+    /// The first place from which messages may be only in the file.
     pub(super) fn waiting_from(&self) -> Option<Place> {
         self.horizon
     }
 
-    pub(super) fn nothing_waits(&mut self) {
+    pub(super) fn all_loaded(&mut self) {
         self.horizon = None;
     }
 
-    /// Takes in the next message from the file. `false`: there is no room for it.
-    pub(super) fn bring_in(
+    /// Loads the next message from the file. Returns `false` if there is no room for it.
+    pub(super) fn load(
         &mut self,
         place: Place,
-        read: impl FnOnce() -> (Result<Message, Unreadable>, usize, u32),
+        read: impl FnOnce() -> (Result<Message, UnreadableMessage>, usize, u32),
     ) -> bool {
         if self.is_full() {
             self.horizon = Some(place);
@@ -84,43 +85,49 @@ impl Mirror {
         true
     }
 
-    /// Takes in a message that was just committed, or leaves it in the file.
+    /// Adds a message that was just committed, or leaves it in the file.
     pub(super) fn push(
         &mut self,
         place: Place,
-        message: Result<Message, Unreadable>,
+        message: Result<Message, UnreadableMessage>,
         bytes: usize,
         received: u32,
     ) {
-        // What is due sooner takes the room of what is due later; else a crowd of delayed messages would keep out new ones.
+        // Messages that are due sooner replace those that are due later; otherwise many delayed messages would keep out new ones.
         while self.is_full()
             && let Some(last) = self.delayed.last().copied()
             && last > place
         {
             self.remove(last.id);
-            self.spill(last);
+            self.leave_in_file(last);
         }
         if self.is_full() || self.horizon.is_some_and(|horizon| place >= horizon) {
-            self.spill(place);
+            self.leave_in_file(place);
         } else {
             self.insert(place, message, bytes, received);
         }
     }
 
-    fn spill(&mut self, place: Place) {
+    fn leave_in_file(&mut self, place: Place) {
         self.horizon = Some(self.horizon.map_or(place, |horizon| horizon.min(place)));
     }
 
-    fn insert(&mut self, place: Place, message: Result<Message, Unreadable>, bytes: usize, received: u32) {
+    fn insert(
+        &mut self,
+        place: Place,
+        message: Result<Message, UnreadableMessage>,
+        bytes: usize,
+        received: u32,
+    ) {
         let name = message.as_ref().map_or(UNREADABLE, Message::group);
         let group = match self.groups.get_key_value(name) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(name),
         };
-        // Large bodies must not take the room of other URLs' messages: they stay in the file when there are too many of them.
+        // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
         let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
         let bytes = if without_body { 0 } else { bytes };
-        let message = if without_body { message.map(strip_body) } else { message };
+        let message = if without_body { strip_body(message) } else { message };
         let state = State::Delayed { deliver_at: place.deliver_at };
         self.bytes += bytes;
         self.delayed.insert(place);
@@ -130,7 +137,7 @@ impl Mirror {
         );
     }
 
-    /// Makes ready whatever has become due.
+    /// Makes all messages ready that are due.
     fn wake(&mut self, now: Now) {
         while let Some(place) = self.delayed.first().copied()
             && place.deliver_at <= now.schedule
@@ -154,21 +161,21 @@ impl Mirror {
         self.enrol(&group);
     }
 
-    /// Gives a group a turn if it can be served, and forgets it if there is nothing to know about it.
+    /// Gives a group a turn if it can be served, and removes it if it is empty.
     fn enrol(&mut self, name: &Arc<str>) {
         let Some(group) = self.groups.get_mut(name) else { return };
         if group.in_turn {
             return;
         }
-        if !group.ready.is_empty() && group.out < self.limits.per_group {
+        if !group.ready.is_empty() && group.in_flight < self.limits.per_group {
             group.in_turn = true;
             self.turns.push_back(Arc::clone(name));
-        } else if group.ready.is_empty() && group.out == 0 {
+        } else if group.ready.is_empty() && group.in_flight == 0 {
             self.groups.remove(name);
         }
     }
 
-    /// Takes a message out of whatever its state kept it in.
+    /// Removes a message from the collection of its state.
     fn leave_state(&mut self, id: i64) {
         let Some(entry) = self.entries.get(&id) else { return };
         let name = Arc::clone(&entry.group);
@@ -179,10 +186,10 @@ impl Mirror {
             State::Postponed { until } => {
                 self.invisible.remove(&(until, id));
             }
-            State::Out { until } => {
+            State::InFlight { until } => {
                 self.invisible.remove(&(until, id));
                 if let Some(group) = self.groups.get_mut(&name) {
-                    group.out = group.out.saturating_sub(1);
+                    group.in_flight = group.in_flight.saturating_sub(1);
                 }
                 self.enrol(&name);
             }
@@ -204,9 +211,9 @@ impl Mirror {
         {
             let Some(group) = self.groups.get_mut(&name) else { continue };
             group.in_turn = false;
-            let room = self.limits.per_group.saturating_sub(group.out);
+            let room = self.limits.per_group.saturating_sub(group.in_flight);
             let count = max.min(room).min(group.ready.len());
-            group.out += count;
+            group.in_flight += count;
             let ids: Vec<i64> = group.ready.drain(..count).collect();
             for id in ids {
                 self.hand_out(id, until, &mut taken);
@@ -218,9 +225,9 @@ impl Mirror {
 
     fn hand_out(&mut self, id: i64, until: Timestamp, taken: &mut Taken) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.state = State::Out { until };
+        entry.state = State::InFlight { until };
         entry.received = entry.received.saturating_add(1);
-        // The next opening adds one to what is stored: that covers one receipt, not two.
+        // The next opening adds one to the stored count: that covers one receipt, not two.
         if entry.received - entry.stored > 1 {
             entry.stored = entry.received - 1;
             taken.counts.push((id, entry.stored));
@@ -237,28 +244,28 @@ impl Mirror {
     }
 
     /// The message that a receipt names, unless it was received again since.
-    fn named(&self, receipt: &Receipt) -> Option<i64> {
+    pub(super) fn find(&self, receipt: &Receipt) -> Option<i64> {
         let (id, received) = receipt.0.split_once('.')?;
         let (id, received) = (id.parse().ok()?, received.parse::<u32>().ok()?);
         (self.entries.get(&id)?.received == received).then_some(id)
     }
 
-    /// Answers the id of the row to delete.
+    /// Returns the id of the row to delete.
     pub(super) fn delete(&mut self, receipt: &Receipt) -> Option<i64> {
-        let id = self.named(receipt)?;
+        let id = self.find(receipt)?;
         self.remove(id);
         self.deleting.insert(id);
         Some(id)
     }
 
-    fn remove(&mut self, id: i64) {
+    pub(super) fn remove(&mut self, id: i64) {
         self.leave_state(id);
         if let Some(entry) = self.entries.remove(&id) {
             self.bytes -= entry.bytes;
         }
     }
 
-    /// The rows are gone from the file too.
+    /// The rows were deleted from the file too.
     pub(super) fn deleted(&mut self, ids: &[i64]) {
         for id in ids {
             self.deleting.remove(id);
@@ -266,7 +273,7 @@ impl Mirror {
     }
 
     pub(super) fn postpone(&mut self, receipt: &Receipt, until: Timestamp) {
-        let Some(id) = self.named(receipt) else { return };
+        let Some(id) = self.find(receipt) else { return };
         self.leave_state(id);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.state = State::Postponed { until };
@@ -274,7 +281,7 @@ impl Mirror {
         }
     }
 
-    /// How long nothing can be received, unless there is news.
+    /// How long nothing can be received if nothing else happens.
     pub(super) fn wait(&mut self, now: Now) -> Wait {
         self.wake(now);
         let schedule = self.delayed.first().map(|place| place.deliver_at.since(now.schedule));
@@ -290,13 +297,18 @@ impl Mirror {
     }
 }
 
-fn has_body(message: &Result<Message, Unreadable>) -> bool {
-    matches!(message, Ok(Message::FirstAttempt(first)) if first.body.is_some())
+fn has_body(message: &Result<Message, UnreadableMessage>) -> bool {
+    match message {
+        Ok(Message::FirstAttempt(first)) => first.body.is_some(),
+        Ok(_) => false,
+        Err(_) => true,
+    }
 }
 
-fn strip_body(message: Message) -> Message {
+fn strip_body(message: Result<Message, UnreadableMessage>) -> Result<Message, UnreadableMessage> {
     match message {
-        Message::FirstAttempt(first) => Message::FirstAttempt(FirstAttempt { body: None, ..first }),
-        other => other,
+        Ok(Message::FirstAttempt(first)) => Ok(Message::FirstAttempt(FirstAttempt { body: None, ..first })),
+        Ok(other) => Ok(other),
+        Err(unreadable) => Err(UnreadableMessage { payload: Bytes::new(), ..unreadable }),
     }
 }

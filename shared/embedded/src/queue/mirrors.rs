@@ -1,21 +1,21 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use holdfast_core::ports::QueueName;
-use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
+use super::decode;
 use super::entry::{Limits, Place};
 use super::mirror::Mirror;
 use crate::database::{Database, failed};
 use crate::error::OpenError;
 use crate::options::Options;
 
-/// How many rows are read from the file at a time.
-const ROWS_AT_A_TIME: u32 = 1000;
+/// How many rows one query reads from the file.
+const PAGE: u32 = 1000;
 
-/// What memory holds of each queue. Messages are added only by the writing thread, so that adding is in step with commits.
+/// The part of each queue that is in memory. Only the writing thread adds messages, so that the order is that of the commits.
 #[derive(Clone)]
 pub(crate) struct Mirrors(Arc<Inner>);
 
@@ -41,7 +41,7 @@ impl Shared {
     }
 }
 
-/// How a queue is named in the file.
+/// A queue's name in the file.
 pub(super) fn queue_number(queue: QueueName) -> u8 {
     match queue {
         QueueName::First => 0,
@@ -54,7 +54,7 @@ impl Mirrors {
         Mirrors(Arc::new(Inner { first: Shared::new(options), retry: Shared::new(options), opens }))
     }
 
-    /// Fills memory from the file, at the opening. Answers the first id that is free.
+    /// Fills memory from the file when it is opened. Returns the first free id.
     pub(crate) fn load(&self, database: &Database) -> Result<i64, OpenError> {
         let load = || {
             for queue in [QueueName::First, QueueName::Retry] {
@@ -66,11 +66,11 @@ impl Mirrors {
         load().map_err(|e| failed(database.file(), &e))
     }
 
-    /// Brings messages that wait in the file into memory, if there is room. Called by the writing thread between commits.
+    /// Loads waiting messages from the file if there is room. Called by the writing thread between commits.
     pub(crate) fn refill(&self, connection: &Connection) {
         for queue in [QueueName::First, QueueName::Retry] {
             if self.lock(queue).wants_more() {
-                // If the file cannot be read now, the messages stay there, and the next commit brings the next try.
+                // If the file cannot be read now, the messages stay there until the next commit, which tries again.
                 let _ = self.refill_one(connection, queue);
             }
         }
@@ -86,25 +86,23 @@ impl Mirrors {
         loop {
             let Some(from) = self.lock(queue).waiting_from() else { break };
             let deliver_at = from.deliver_at.as_millis();
-            let mut rows =
-                statement.query(params![queue_number(queue), deliver_at, from.id, ROWS_AT_A_TIME])?;
+            let mut rows = statement.query(params![queue_number(queue), deliver_at, from.id, PAGE])?;
             let mut count = 0;
             let mut full = false;
             while !full && let Some(row) = rows.next()? {
                 count += 1;
                 let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
-                // Once in each opening since it was written down it may have been received without a trace.
+                // It may have been received once in each opening since then without the file being updated.
                 let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
                 let payload = row.get_ref(4)?.as_blob()?;
-                full =
-                    !self.lock(queue).bring_in(place, || (Message::decode(payload), payload.len(), received));
+                full = !self.lock(queue).load(place, || (decode(payload), payload.len(), received));
                 added = true;
             }
             if full {
                 break;
             }
-            if count < ROWS_AT_A_TIME {
-                self.lock(queue).nothing_waits();
+            if count < PAGE {
+                self.lock(queue).all_loaded();
             }
         }
         if added {

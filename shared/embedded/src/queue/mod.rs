@@ -8,22 +8,28 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use holdfast_core::ports::{
-    Clock, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError,
+    Clock, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError, Settlement,
+    UnreadableMessage,
 };
 use holdfast_core::records::Message;
 use rusqlite::{Connection, params};
-use tokio::sync::oneshot;
 
+use crate::error::Failure;
 use crate::options::Options;
 use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Place, Taken, Wait};
-use jobs::{DeleteJob, SendJob};
+use jobs::{DeleteJob, NewMessage, ResendJob, SendJob};
 pub(crate) use mirrors::Mirrors;
 
+/// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
+/// long (real time), so that it keeps appearing in the log.
+const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// Both queues, in the file and in memory. Fair by group: the groups with ready messages take turns, each receive serves one
-/// of them, and no group has more than a limited number of messages out.
+/// of them, and no group has more than a limited number of messages in flight.
 pub struct EmbeddedQueue {
     writer: Arc<Writer>,
     readers: Arc<Readers>,
@@ -56,7 +62,7 @@ impl EmbeddedQueue {
     /// group that was at its limit.
     pub async fn ready(&self, queue: QueueName) {
         loop {
-            // Listening begins before looking, so that nothing that happens in between is missed.
+            // Listens before it looks, so that it misses nothing in between.
             let mut news = std::pin::pin!(self.mirrors.news(queue).notified());
             news.as_mut().enable();
             let wait = self.mirrors.lock(queue).wait(self.clock.both());
@@ -65,48 +71,68 @@ impl EmbeddedQueue {
                 Wait::News => news.await,
                 Wait::Until { schedule, real } => {
                     let wait = self.in_real_time(schedule).min(real);
-                    // Time being over and news are both reasons to look again.
+                    // The end of the wait and news are both reasons to look again.
                     let _ = tokio::time::timeout(wait, news).await;
                 }
             }
         }
     }
 
-    /// How long a duration of the schedule's clock takes, never zero: a wait that is rounded down would spin.
+    /// How long a duration of the schedule clock takes. Never zero: a wait that is rounded down to zero would spin.
     fn in_real_time(&self, schedule: Duration) -> Duration {
         let speed = self.clock.to_schedule(Duration::from_secs(1)).as_secs_f64();
         let real = if speed > 0.0 { schedule.as_secs_f64() / speed } else { schedule.as_secs_f64() };
         Duration::try_from_secs_f64(real).unwrap_or(Duration::MAX).max(Duration::from_millis(1))
     }
 
-    /// Puts any bytes into a queue, also such as are no message: for tests of what becomes of them.
+    /// Sends any bytes, even if they are not a message: for tests.
     pub async fn send_raw(&self, queue: QueueName, payload: Vec<u8>) -> Result<(), QueueError> {
-        let (reply, answer) = oneshot::channel();
-        let message = Message::decode(&payload);
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let rows =
-            vec![jobs::NewMessage { place: Place { deliver_at: self.clock.now(), id }, payload, message }];
-        self.writer.submit(Box::new(SendJob { mirrors: self.mirrors.clone(), queue, rows, reply }));
-        answer.await.unwrap_or_else(|_| Err("the database is closed".to_owned())).map_err(QueueError)
+        let message = decode(&payload);
+        Ok(self.insert(queue, vec![NewMessage { place: self.place(Delay::NONE), payload, message }]).await?)
     }
 
-    /// Reads the bodies that memory had no room for.
-    fn read_bodies(&self, taken: &mut Taken) -> Result<(), QueueError> {
+    async fn insert(&self, queue: QueueName, rows: Vec<NewMessage>) -> Result<(), Failure> {
+        let mirrors = self.mirrors.clone();
+        self.writer.submit(|reply| Box::new(SendJob { mirrors, queue, rows, reply })).await
+    }
+
+    async fn resend(
+        &self,
+        queue: QueueName,
+        receipt: &Receipt,
+        message: UnreadableMessage,
+        delay: Delay,
+    ) -> Result<(), Failure> {
+        let Some(id) = self.mirrors.lock(queue).find(receipt) else { return Ok(()) };
+        let (mirrors, place) = (self.mirrors.clone(), self.place(delay));
+        let job =
+            |reply| Box::new(ResendJob { mirrors, queue, id, place, message, found: false, reply }) as _;
+        self.writer.submit(job).await
+    }
+
+    /// The place of a message that is sent now.
+    fn place(&self, delay: Delay) -> Place {
+        Place {
+            deliver_at: self.clock.now() + delay.as_duration(),
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Reads the bodies that did not fit in memory.
+    fn read_bodies(&self, taken: &mut Taken) -> Result<(), Failure> {
         for (index, id) in std::mem::take(&mut taken.without_body) {
-            let payload: rusqlite::Result<Vec<u8>> = self.readers.read(|connection| {
+            let payload: Vec<u8> = self.readers.read(|connection| {
                 let mut statement =
                     connection.prepare_cached("SELECT payload FROM messages WHERE id = ?1")?;
                 statement.query_row([id], |row| row.get(0))
-            });
-            // If it cannot be read now, the message comes again when its invisibility is over.
-            let payload = payload.map_err(|e| QueueError(e.to_string()))?;
-            taken.received[index].message = Message::decode(&payload);
+            })?;
+            taken.received[index].message = decode(&payload);
         }
         Ok(())
     }
 
-    /// Writes down how often messages were received, for those that memory alone would count too low after a crash.
-    async fn keep_counts(&self, counts: Vec<(i64, u32)>) -> Result<(), QueueError> {
+    /// Stores receive counts, for messages whose count would be too low after a crash.
+    async fn store_counts(&self, counts: Vec<(i64, u32)>) -> Result<(), Failure> {
         let opens = self.mirrors.opens();
         let update = move |connection: &Connection| {
             let mut statement =
@@ -115,8 +141,16 @@ impl EmbeddedQueue {
                 .iter()
                 .try_for_each(|(id, received)| statement.execute(params![id, received, opens]).map(drop))
         };
-        self.writer.ask(update).await.map_err(|e| QueueError(e.to_string()))
+        self.writer.run(update).await
     }
+}
+
+fn decode(payload: &[u8]) -> Result<Message, UnreadableMessage> {
+    Message::decode(payload).map_err(|why| UnreadableMessage {
+        why,
+        payload: Bytes::copy_from_slice(payload),
+        group: None,
+    })
 }
 
 #[async_trait]
@@ -125,25 +159,19 @@ impl Queue for EmbeddedQueue {
         if messages.is_empty() {
             return Ok(());
         }
-        let now = self.clock.now();
-        let row = |outgoing: &Outgoing| jobs::NewMessage {
-            place: Place {
-                deliver_at: now + outgoing.delay.as_duration(),
-                id: self.next_id.fetch_add(1, Ordering::Relaxed),
-            },
+        let row = |outgoing: &Outgoing| NewMessage {
+            place: self.place(outgoing.delay),
             payload: outgoing.message.encode(),
             message: Ok(outgoing.message.clone()),
         };
-        let rows = messages.iter().map(row).collect();
-        let (reply, answer) = oneshot::channel();
-        self.writer.submit(Box::new(SendJob { mirrors: self.mirrors.clone(), queue, rows, reply }));
-        let sent = answer.await.unwrap_or_else(|_| Err("the database is closed".to_owned()));
-        sent.map_err(|why| SendError::Partly { unsent: messages, why })
+        let sent = self.insert(queue, messages.iter().map(row).collect()).await;
+        sent.map_err(|failure| SendError { unsent: messages, source: failure.into() })
     }
 }
 
 #[async_trait]
 impl Inbox for EmbeddedQueue {
+    /// If this fails, the messages are received again when their invisibility is over.
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
         let now = self.clock.both();
         let (mut taken, wants_more) = {
@@ -155,29 +183,39 @@ impl Inbox for EmbeddedQueue {
         }
         self.read_bodies(&mut taken)?;
         if !taken.counts.is_empty() {
-            self.keep_counts(taken.counts).await?;
+            self.store_counts(taken.counts).await?;
         }
         Ok(taken.received)
     }
 
-    /// Does not wait for the disk: a deletion that is lost in a crash only repeats an attempt.
-    async fn delete(&self, queue: QueueName, receipts: Vec<Receipt>) -> Result<(), QueueError> {
-        let ids: Vec<i64> = {
+    /// Waits for the disk only to resend. A deletion that is lost in a crash only repeats an attempt.
+    async fn settle(
+        &self,
+        queue: QueueName,
+        settlements: Vec<(Receipt, Settlement)>,
+    ) -> Vec<Result<(), QueueError>> {
+        let mut results = vec![Ok(()); settlements.len()];
+        let (mut ids, mut resent) = (Vec::new(), Vec::new());
+        let now = self.clock.now_real();
+        {
             let mut mirror = self.mirrors.lock(queue);
-            receipts.iter().filter_map(|receipt| mirror.delete(receipt)).collect()
-        };
-        if !ids.is_empty() {
-            self.writer.submit(Box::new(DeleteJob { mirrors: self.mirrors.clone(), queue, ids }));
-            self.mirrors.news(queue).notify_waiters();
+            for (index, (receipt, settlement)) in settlements.into_iter().enumerate() {
+                match settlement {
+                    Settlement::Delete => ids.extend(mirror.delete(&receipt)),
+                    Settlement::RetryAfter(wait) => mirror.postpone(&receipt, now + wait),
+                    Settlement::DeadLetter(_) => mirror.postpone(&receipt, now + DEAD_LETTER_INTERVAL),
+                    Settlement::Resend { message, delay } => resent.push((index, receipt, message, delay)),
+                }
+            }
         }
-        Ok(())
-    }
-
-    async fn postpone(&self, queue: QueueName, receipt: Receipt, wait: Duration) -> Result<(), QueueError> {
-        let visible_at = self.clock.now_real() + wait;
-        self.mirrors.lock(queue).postpone(&receipt, visible_at);
-        // Its group may have room now, and whoever waits has to look at the new time.
+        if !ids.is_empty() {
+            self.writer.submit_only(Box::new(DeleteJob { mirrors: self.mirrors.clone(), queue, ids }));
+        }
+        // Groups may have room now, and waiting receivers must see the new times.
         self.mirrors.news(queue).notify_waiters();
-        Ok(())
+        for (index, receipt, message, delay) in resent {
+            results[index] = self.resend(queue, &receipt, message, delay).await.map_err(QueueError::from);
+        }
+        results
     }
 }

@@ -12,12 +12,12 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
-use holdfast_core::time::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::time::{Now, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::error::Failure;
 use crate::readers::Readers;
-use crate::rows::{self, Row};
+use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
 
 /// The store in a file.
@@ -49,7 +49,7 @@ impl EmbeddedStore {
     pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let (now, limit) = (now.as_millis(), pages::row_count(limit));
         self.writer
-            .ask(move |connection| {
+            .run(move |connection| {
                 let mut removed = 0;
                 for table in ["records", "bodies"] {
                     let sql = format!(
@@ -61,50 +61,57 @@ impl EmbeddedStore {
                 Ok(removed)
             })
             .await
+            .map_err(StoreError::from)
     }
-}
-
-pub(crate) fn unread(e: rusqlite::Error) -> StoreError {
-    StoreError(e.to_string())
 }
 
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
         if keys.len() > MAX_KEYS {
-            return Err(StoreError(format!("{} keys are more than {MAX_KEYS}", keys.len())));
+            return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let found: rusqlite::Result<Vec<_>> =
             self.readers.read(|connection| keys.iter().map(|key| rows::get(connection, key)).collect());
-        found.map_err(unread)?.into_iter().map(|raw| raw.map(rows::Raw::read).transpose()).collect()
+        found.map_err(Failure::from)?.into_iter().map(Option::transpose).collect()
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        self.readers.read(|connection| pages::query(connection, &query))
+        self.readers.read(|connection| pages::query(connection, &query)).map_err(StoreError::from)
     }
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
-        self.readers.read(|connection| pages::query_index(connection, &query))
+        self.readers.read(|connection| pages::query_index(connection, &query)).map_err(StoreError::from)
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
-        self.readers.read(|connection| pages::count_index(connection, &count))
+        self.readers.read(|connection| pages::count_index(connection, &count)).map_err(StoreError::from)
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
-        self.readers.read(|connection| pages::overdue(connection, shard, until, limit))
+        self.readers
+            .read(|connection| pages::overdue(connection, shard, until, limit))
+            .map_err(StoreError::from)
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         let changes = changes(writes)?;
-        let conflict = self.writer.ask(move |connection| change(connection, &changes)).await?;
-        conflict.map_or(Ok(()), |key| Err(WriteError::Conflict(key)))
+        let written = self.writer.run(move |connection| change(connection, &changes)).await;
+        written.map_err(StoreError::from)?
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
-        let rows = records.iter().map(Row::of).collect::<Result<Vec<_>, _>>()?;
-        self.writer.ask(move |connection| rows.iter().try_for_each(|row| row.put(connection))).await?;
-        Ok(Vec::new())
+        let rows: Vec<Row> = records.iter().map(Row::of).collect();
+        let put_all = move |connection: &Connection| {
+            rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
+        };
+        let written = self.writer.run(put_all).await?;
+        Ok(records
+            .into_iter()
+            .zip(written)
+            .filter(|(_, written)| !written)
+            .map(|(record, _)| record)
+            .collect())
     }
 
     async fn count_outcomes(
@@ -115,7 +122,7 @@ impl Store for EmbeddedStore {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         let key = UrlRecord::key(tenant, url);
-        self.writer.ask(move |connection| count(connection, &key, &outcomes, now)).await?
+        self.writer.run(move |connection| count(connection, &key, &outcomes, now)).await?
     }
 
     async fn put_bodies(
@@ -134,7 +141,7 @@ impl Store for EmbeddedStore {
             }
             Ok(())
         };
-        self.writer.ask(put).await
+        Ok(self.writer.run(put).await?)
     }
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
@@ -150,7 +157,7 @@ impl Store for EmbeddedStore {
             };
             keys.iter().map(get_one).collect::<rusqlite::Result<Vec<_>>>()
         };
-        self.readers.read(get).map_err(unread)
+        Ok(self.readers.read(get).map_err(Failure::from)?)
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
@@ -163,63 +170,78 @@ impl Store for EmbeddedStore {
                 .execute(params![key.tenant.as_str(), key.event_key.as_str(), remove_at])?;
             Ok(changed > 0)
         };
-        self.writer.ask(keep).await
+        Ok(self.writer.run(keep).await?)
     }
 }
 
 /// Checks the limits of a transaction and prepares its rows.
 fn changes(writes: Vec<Write>) -> Result<Vec<Change>, StoreError> {
     if writes.len() > MAX_WRITES {
-        return Err(StoreError(format!("{} writes are more than {MAX_WRITES}", writes.len())));
+        return Err(StoreError::Invalid(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
     let mut changes = Vec::with_capacity(writes.len());
     for write in writes {
         changes.push(match write {
-            Write::Put { record, expect } => Change::Put(Row::of(&record)?, expect),
+            Write::Put { record, expect } => Change::Put(Row::of(&record), expect),
             Write::Delete { key, expect } => Change::Delete(key, expect),
         });
     }
     let keys: HashSet<&Key> = changes.iter().map(|change| change.expects().0).collect();
     if keys.len() < changes.len() {
-        return Err(StoreError("a transaction writes each key once".to_owned()));
+        return Err(StoreError::Invalid("a transaction can write each key only once".to_owned()));
     }
     Ok(changes)
 }
 
-/// Makes all changes, or none and answers the key that is not as expected.
-fn change(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Option<Key>> {
+/// Makes all changes, or none.
+fn change(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Result<(), WriteError>> {
     // All conditions first: the transaction is shared with others and cannot be rolled back for this one alone.
     for change in changes {
-        let (key, expect) = change.expects();
-        if !rows::holds(connection, key, expect)? {
-            return Ok(Some(key.clone()));
+        if let Err(error) = check(connection, change)? {
+            return Ok(Err(error));
         }
     }
     for change in changes {
         match change {
-            Change::Put(row, _) => row.put(connection)?,
+            Change::Put(row, _) => {
+                row.put(connection)?;
+            }
             Change::Delete(key, _) => rows::delete(connection, key)?,
         }
     }
-    Ok(None)
+    Ok(Ok(()))
+}
+
+fn check(connection: &Connection, change: &Change) -> rusqlite::Result<Result<(), WriteError>> {
+    let (key, expect) = change.expects();
+    if matches!(change, Change::Delete(_, Expect::Any)) {
+        return Ok(Ok(()));
+    }
+    let stored = Stored::find(connection, key)?;
+    if !rows::is_expected(stored.as_ref(), expect) {
+        return Ok(Err(WriteError::Conflict(key.clone())));
+    }
+    Ok(match (change, stored) {
+        (Change::Put(..), Some(stored)) => stored.check_format(key).map_err(WriteError::from),
+        _ => Ok(()),
+    })
 }
 
 type Counted = Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
 
 fn count(connection: &Connection, key: &Key, outcomes: &[Outcome], now: Now) -> rusqlite::Result<Counted> {
-    let Some(raw) = rows::get(connection, key)? else { return Ok(Ok(None)) };
-    let before = match raw.read() {
-        Ok(Versioned { record: Record::Url(before), .. }) => before,
+    let Some(found) = rows::get(connection, key)? else { return Ok(Ok(None)) };
+    let before = match found.map(|found| found.record) {
+        Ok(Record::Url(before)) => before,
+        Ok(Record::Newer { key, version }) => return Ok(Err(rows::newer(key, version))),
         Ok(_) => return Ok(Ok(None)),
-        Err(e) => return Ok(Err(e)),
+        Err(error) => return Ok(Err(error)),
     };
     let mut after = before.clone();
     let history = after.count(outcomes, now);
     let records = std::iter::once(Record::Url(after.clone())).chain(history.into_iter().map(Record::History));
-    let rows = match records.map(|record| Row::of(&record)).collect::<Result<Vec<_>, _>>() {
-        Ok(rows) => rows,
-        Err(e) => return Ok(Err(e)),
-    };
-    rows.iter().try_for_each(|row| row.put(connection))?;
+    for record in records {
+        Row::of(&record).put(connection)?;
+    }
     Ok(Ok(Some((before, after))))
 }

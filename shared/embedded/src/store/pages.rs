@@ -1,17 +1,17 @@
-//! Answers to list calls, each by one index.
+//! List calls, each served by one index.
 
 use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned};
 use holdfast_core::records::ListIndex;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, Params, Row, params};
 
-use super::unread;
-use crate::rows::Raw;
+use crate::error::Failure;
+use crate::rows;
 
-/// Sorts behind every sort key.
+/// Sorts after every sort key.
 const END: &str = "\u{10ffff}";
 
-/// The text that sorts directly behind `text`.
+/// The text that sorts directly after `text`.
 fn just_after(text: &str) -> String {
     format!("{text}\0")
 }
@@ -28,7 +28,7 @@ fn direction(order: Order) -> &'static str {
     }
 }
 
-pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, StoreError> {
+pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Failure> {
     let mut from = query.prefix.clone();
     let mut to = format!("{}{END}", query.prefix);
     match (&query.after, query.order) {
@@ -37,29 +37,29 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Stor
         (Some(after), Order::Descending) => to = to.min(after.clone()),
     }
     let sql = format!(
-        "SELECT data, version, sort FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
+        "SELECT data, version, partition, sort FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
          ORDER BY sort {} LIMIT ?4",
         direction(query.order)
     );
     let values = params![query.partition, from, to, row_count(query.limit).saturating_add(1)];
-    page(connection, &sql, values, query.limit, |row| row.get(2))
+    page(connection, &sql, values, query.limit, |row| row.get(3))
 }
 
-/// The partition and the sort of a list.
+/// The columns of a list: partition and sort.
 fn columns(index: ListIndex) -> (&'static str, &'static str) {
     match index {
         ListIndex::ByTenant => ("by_tenant", "list_sort"),
         ListIndex::ByUrl => ("by_url", "list_sort"),
         ListIndex::BySubscription => ("by_subscription", "list_sort"),
-        ListIndex::ByState => ("topic", "topic_sort"),
+        ListIndex::ByState => ("by_state", "state_sort"),
     }
 }
 
-pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, StoreError> {
+pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, Failure> {
     let (column, list_sort) = columns(query.index);
     let mut from = query.from.clone().unwrap_or_default();
     let mut to = query.to.clone().unwrap_or_else(|| END.to_owned());
-    // Two records may stand at the same place of a list, so a cursor names the row too.
+    // Two records may have the same sort key in a list, so a cursor names the row too.
     let after = query.after.as_deref().map(read_cursor).transpose()?;
     let (sort, id, beyond) = match query.order {
         Order::Ascending => {
@@ -75,18 +75,18 @@ pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result
     };
     let direction = direction(query.order);
     let sql = format!(
-        "SELECT data, version, {list_sort}, id FROM records
+        "SELECT data, version, partition, sort, {list_sort}, id FROM records
          WHERE {column} = ?1 AND {list_sort} >= ?2 AND {list_sort} < ?3 AND ({beyond})
          ORDER BY {list_sort} {direction}, id {direction} LIMIT ?6"
     );
     let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
     page(connection, &sql, values, query.limit, |row| {
-        Ok(format!("{} {}", row.get::<_, String>(2)?, row.get::<_, i64>(3)?))
+        Ok(format!("{} {}", row.get::<_, String>(4)?, row.get::<_, i64>(5)?))
     })
 }
 
-/// Reads the index and no rows, and ends one behind the limit.
-pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, StoreError> {
+/// Reads only the index, and stops one entry after the limit.
+pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, Failure> {
     let (column, list_sort) = columns(count.index);
     let sql = format!(
         "SELECT count(*) FROM
@@ -94,8 +94,8 @@ pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result
     );
     let from = count.from.clone().unwrap_or_default();
     let values = params![count.partition, from, row_count(count.limit).saturating_add(1)];
-    let mut statement = connection.prepare_cached(&sql).map_err(unread)?;
-    let found: i64 = statement.query_row(values, |row| row.get(0)).map_err(unread)?;
+    let mut statement = connection.prepare_cached(&sql)?;
+    let found: i64 = statement.query_row(values, |row| row.get(0))?;
     let limit = row_count(count.limit);
     Ok(Count { count: found.min(limit).unsigned_abs(), more: found > limit })
 }
@@ -105,7 +105,7 @@ fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {
         let (sort, id) = cursor.rsplit_once(' ')?;
         Some((sort.to_owned(), id.parse().ok()?))
     };
-    read().ok_or_else(|| StoreError("not a cursor of this list".to_owned()))
+    read().ok_or_else(|| StoreError::Invalid("not a cursor of this list".to_owned()))
 }
 
 pub(super) fn overdue(
@@ -113,17 +113,17 @@ pub(super) fn overdue(
     shard: u8,
     until: Timestamp,
     limit: usize,
-) -> Result<Vec<Versioned>, StoreError> {
-    let sql = "SELECT data, version FROM records WHERE look_shard = ?1 AND look_at <= ?2
+) -> Result<Vec<Versioned>, Failure> {
+    let sql = "SELECT data, version, partition, sort FROM records WHERE look_shard = ?1 AND look_at <= ?2
                ORDER BY look_at, id LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql).map_err(unread)?;
-    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit)], Raw::of);
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit)], rows::read);
     let mut items = Vec::new();
-    for row in rows.map_err(unread)?.take(limit) {
-        match row.map_err(unread)?.read() {
+    for row in rows?.take(limit) {
+        match row? {
             Ok(item) => items.push(item),
-            // One record that cannot be read must not keep all the others from being looked at.
-            Err(error) => tracing::error!(%error, "a record cannot be read"),
+            // One corrupt record must not keep the sweep from the others.
+            Err(error) => tracing::error!(error = chain(&error), "sweep.unreadable_record"),
         }
     }
     Ok(items)
@@ -136,17 +136,21 @@ fn page(
     values: impl Params,
     limit: usize,
     cursor: impl Fn(&Row<'_>) -> rusqlite::Result<String>,
-) -> Result<Page, StoreError> {
-    let mut statement = connection.prepare_cached(sql).map_err(unread)?;
-    let mut rows = statement.query(values).map_err(unread)?;
+) -> Result<Page, Failure> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
     let mut items = Vec::new();
     let mut last = None;
-    while let Some(row) = rows.next().map_err(unread)? {
+    while let Some(row) = rows.next()? {
         if items.len() == limit {
             return Ok(Page { items, next: last });
         }
-        last = Some(cursor(row).map_err(unread)?);
-        items.push(Raw::of(row).map_err(unread)?.read()?);
+        last = Some(cursor(row)?);
+        items.push(rows::read(row)??);
     }
     Ok(Page { items, next: None })
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", chain(source)))
 }

@@ -1,4 +1,4 @@
-//! Bodies that memory has no room for.
+//! Bodies that do not fit in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn body_of(message: &Message) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_crowd_of_large_bodies_at_one_url_does_not_keep_out_another() {
+async fn many_large_bodies_for_one_url_do_not_hold_up_another() {
     let folder = tempfile::tempdir().expect("a folder");
     let options = Options { memory_bytes: 30_000, per_group_limit: 2, ..Options::default() };
     let clock = Arc::new(VirtualClock::new(START));

@@ -1,22 +1,16 @@
-//! What survives a restart, and what is refused at opening.
+//! What survives a restart, and which files are refused.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
+use holdfast_core::ids::{EventKey, JobId, Tenant};
 use holdfast_core::ports::{
-    Delay, Expect, Inbox, IndexCount, IndexQuery, Order, Outgoing, Queue, QueueName, Store, Write,
+    BodyKey, Delay, Expect, Inbox, Outgoing, Queue, QueueError, QueueName, SendError, Settlement, Store,
+    StoreError, Write,
 };
-use holdfast_core::records::Message;
-use holdfast_core::records::{
-    DeliveryRecord, ListIndex, NewDelivery, Record, StateIndex, TenantVersion, UrlRecord,
-};
-use holdfast_core::rules::delivery::{DeliveryState, Reason};
-use holdfast_core::rules::health::OperatorAction;
-use holdfast_core::rules::schedule::Schedule;
-use holdfast_core::time::Now;
+use holdfast_core::records::{Message, Record, TenantVersion};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Database, Embedded, OpenError, Options};
 use holdfast_sim::{VirtualClock, block_on};
@@ -44,7 +38,7 @@ async fn send(embedded: &Embedded, n: u8, delay: Delay) {
     embedded.queue.send(QUEUE, vec![Outgoing { message: job(n), delay }]).await.unwrap();
 }
 
-/// What a machine finds that lost power now: the files as they are, though they are still open.
+/// A copy of the files as they are now, while they are open: what a machine finds after a power failure.
 fn as_after_a_crash(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for name in ["holdfast.db", "holdfast.db-wal"] {
@@ -54,7 +48,7 @@ fn as_after_a_crash(dir: &Path) -> tempfile::TempDir {
 }
 
 #[test]
-fn what_was_answered_survives_a_crash() {
+fn completed_writes_survive_a_crash() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let embedded = open(dir.path()).unwrap();
@@ -99,19 +93,18 @@ fn a_receive_count_is_never_too_low_after_a_crash() {
 }
 
 #[test]
-fn what_was_closed_is_there_again() {
+fn a_closed_database_can_be_opened_again() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let embedded = open(dir.path()).unwrap();
         send(&embedded, 1, Delay::NONE).await;
         send(&embedded, 2, Delay::NONE).await;
         let receipt = embedded.queue.receive(QUEUE, 1).await.unwrap().remove(0).receipt;
-        embedded.queue.delete(QUEUE, vec![receipt]).await.unwrap();
+        embedded.queue.settle(QUEUE, vec![(receipt, Settlement::Delete)]).await;
         embedded.close();
-        assert!(embedded.store.put_each(vec![record("a")]).await.is_err(), "it is closed");
-        assert!(
-            embedded.queue.send(QUEUE, vec![Outgoing { message: job(3), delay: Delay::NONE }]).await.is_err()
-        );
+        assert!(matches!(embedded.store.put_each(vec![record("a")]).await, Err(StoreError::Closed)));
+        let sent = embedded.queue.send(QUEUE, vec![Outgoing { message: job(3), delay: Delay::NONE }]).await;
+        assert!(matches!(sent, Err(SendError { source: QueueError::Closed, .. })));
         drop(embedded);
         let again = open(dir.path()).unwrap();
         let received = again.queue.receive(QUEUE, 10).await.unwrap();
@@ -120,20 +113,21 @@ fn what_was_closed_is_there_again() {
 }
 
 #[test]
-fn unreadable_messages_survive_as_they_are() {
+fn unreadable_messages_are_kept_as_they_are() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let embedded = open(dir.path()).unwrap();
         embedded.queue.send_raw(QUEUE, b"no message".to_vec()).await.unwrap();
-        assert!(embedded.queue.receive(QUEUE, 10).await.unwrap()[0].message.is_err());
+        let received = embedded.queue.receive(QUEUE, 10).await.unwrap().remove(0);
+        assert_eq!(received.message.as_ref().unwrap_err().payload, "no message");
         drop(embedded);
         let again = open(dir.path()).unwrap();
-        assert!(again.queue.receive(QUEUE, 10).await.unwrap()[0].message.is_err());
+        assert_eq!(again.queue.receive(QUEUE, 10).await.unwrap()[0].message, received.message);
     });
 }
 
 #[test]
-fn small_values_are_remembered() {
+fn small_values_are_kept() {
     let dir = tempfile::tempdir().unwrap();
     let database = Database::open(&dir.path().join("new").join("folder")).unwrap();
     assert_eq!(database.meta("anchor").unwrap(), None);
@@ -163,81 +157,12 @@ fn a_newer_schema_is_refused() {
     connection.pragma_update(None, "user_version", 77).unwrap();
     drop(connection);
     let refused = refusal(dir.path());
-    assert!(matches!(refused, OpenError::Newer { found: 77, known: 2, .. }), "{refused}");
+    assert!(matches!(refused, OpenError::Newer { found: 77, known: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("version 77"));
 }
 
-/// As an earlier Holdfast left it: without topics.
-fn without_topics(dir: &Path) {
-    let connection = rusqlite::Connection::open(dir.join("holdfast.db")).unwrap();
-    let drop_all = "DROP INDEX records_by_topic;
-                    ALTER TABLE records DROP COLUMN topic;
-                    ALTER TABLE records DROP COLUMN topic_sort;";
-    connection.execute_batch(drop_all).unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
-}
-
 #[test]
-fn an_older_file_is_brought_up_to_date() {
-    block_on(async {
-        let dir = tempfile::tempdir().unwrap();
-        let embedded = open(dir.path()).unwrap();
-        let states = [DeliveryState::Waiting, DeliveryState::Parked, DeliveryState::Delivered];
-        let records = (0..4).map(|n| {
-            let key = DeliveryKey {
-                tenant: "default".into(),
-                event_key: EventKey::of(&n.to_string(), START),
-                subscription_id: SubscriptionId::new([1; 16]),
-            };
-            let (event_id, event_type, url) = ("e".to_owned(), "t".to_owned(), "https://u".to_owned());
-            let url_id = UrlId::of(&url);
-            let new = NewDelivery { key, event_id, event_type, accepted_at: START, url_id, url };
-            let mut record = DeliveryRecord::new(new, &Schedule::default());
-            match states.get(n) {
-                Some(state) => record.state = *state,
-                None => record.die(Reason::Exhausted, START, Duration::from_secs(9)),
-            }
-            Record::Delivery(record)
-        });
-        let mut records: Vec<Record> = records.collect();
-        let actions = [Some(OperatorAction::Disable), Some(OperatorAction::Freeze), None];
-        for (n, action) in actions.into_iter().enumerate() {
-            let mut url = UrlRecord::new("default".into(), UrlId(format!("url_{n}")), "u".into(), START);
-            let now = Now { schedule: START, real: START };
-            action.map(|action| url.apply_action(action, "", "me", now).unwrap());
-            records.push(Record::Url(url));
-        }
-        embedded.store.put_each(records.clone()).await.unwrap();
-        drop(embedded);
-        without_topics(dir.path());
-
-        let again = open(dir.path()).unwrap();
-        for record in records {
-            let Some((partition, sort)) = record.index_entries().in_list(ListIndex::ByState) else {
-                continue;
-            };
-            let query = IndexQuery {
-                index: ListIndex::ByState,
-                partition,
-                from: Some(sort.clone()),
-                to: Some(format!("{sort}~")),
-                after: None,
-                order: Order::Ascending,
-                limit: 10,
-            };
-            let found = again.store.query_index(query).await.unwrap().items;
-            assert_eq!(found.into_iter().map(|v| v.record).collect::<Vec<_>>(), [record]);
-        }
-        for (topic, count) in [(StateIndex::Waiting, 1), (StateIndex::Dead, 1), (StateIndex::UrlFrozen, 1)] {
-            let (index, partition) = (ListIndex::ByState, topic.partition(&"default".into()));
-            let all = IndexCount { index, partition, from: None, limit: 10 };
-            assert_eq!(again.store.count_index(all).await.unwrap().count, count, "{topic:?}");
-        }
-    });
-}
-
-#[test]
-fn what_is_no_database_is_refused_and_left_alone() {
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
     for garbage in
         [&b"SQLite"[..], b"this is a text and no database", &[0; 5000], b"SQLite format 3\0 and no more"]
     {
@@ -287,7 +212,7 @@ fn a_damaged_page_is_refused() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_made_is_refused() {
+fn a_folder_that_cannot_be_created_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "").unwrap();
     let refused = refusal(&dir.path().join("file").join("folder"));
@@ -295,15 +220,12 @@ fn a_folder_that_cannot_be_made_is_refused() {
 }
 
 #[test]
-fn what_is_over_is_purged_bit_by_bit() {
+fn expired_records_and_bodies_are_purged_in_steps() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let embedded = open(dir.path()).unwrap();
         for n in 0..5 {
-            let key = holdfast_core::ports::BodyKey {
-                tenant: "default".into(),
-                event_key: holdfast_core::ids::EventKey::of(&n.to_string(), START),
-            };
+            let key = BodyKey::new(&"default".into(), &EventKey::of(&n.to_string(), START));
             let remove_at = START + Duration::from_secs(n);
             embedded.store.put_bodies(vec![(key, bytes::Bytes::from_static(b"x"))], remove_at).await.unwrap();
         }
@@ -318,7 +240,7 @@ fn what_is_over_is_purged_bit_by_bit() {
 }
 
 #[test]
-fn what_is_kept_is_for_its_owner_only() {
+fn only_the_owner_can_read_the_files() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     let embedded = open(dir.path()).unwrap();

@@ -1,11 +1,11 @@
-//! What the embedded queue promises beyond the port: limits of memory and of groups, and waking those who wait.
+//! What the embedded queue does beyond the port: limits of memory and of groups, and waking receivers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::ports::{Clock, Delay, Inbox, Outgoing, Queue, QueueName, Receipt};
+use holdfast_core::ports::{Clock, Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Settlement};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
@@ -52,18 +52,19 @@ impl Fixture {
     }
 
     async fn delete(&self, receipts: Vec<Receipt>) {
-        self.embedded.queue.delete(QUEUE, receipts).await.unwrap();
+        let deletes = receipts.into_iter().map(|receipt| (receipt, Settlement::Delete)).collect();
+        self.embedded.queue.settle(QUEUE, deletes).await;
     }
 
-    /// Whatever was asked of the writing thread so far has been done when this answers.
-    async fn settle(&self) {
+    /// Returns when the writing thread has done everything so far.
+    async fn flush(&self) {
         self.embedded.purge(Timestamp::ZERO, 1).await.unwrap();
     }
 }
 
 /// Sends and receives at random with room for few messages in memory, and counts what arrives.
 async fn nothing_is_lost_or_doubled(seed: u64, memory_messages: usize, memory_bytes: usize) {
-    // So long that nothing is received twice because its time is over.
+    // So long that no message becomes visible again.
     let visibility = Duration::from_secs(1_000_000);
     let options =
         Options { visibility, memory_messages, memory_bytes, per_group_limit: 3, ..Options::default() };
@@ -91,7 +92,7 @@ async fn nothing_is_lost_or_doubled(seed: u64, memory_messages: usize, memory_by
         if random.next_u64().is_multiple_of(3) {
             f.delete(std::mem::take(&mut held)).await;
         }
-        f.settle().await;
+        f.flush().await;
         f.clock.advance(Duration::from_secs(random.next_u64() % 60));
     }
     assert_eq!(seen.len() as u64, sent, "seed {seed}");
@@ -108,7 +109,7 @@ fn messages_that_do_not_fit_in_memory_are_neither_lost_nor_doubled() {
 }
 
 #[test]
-fn delayed_messages_make_room_for_those_that_are_due() {
+fn delayed_messages_make_room_for_messages_that_are_due() {
     block_on(async {
         let f = fixture(Options { memory_messages: 10, ..Options::default() });
         f.embedded.queue.send(QUEUE, (0..50).map(|n| outgoing(1, n, 900)).collect()).await.unwrap();
@@ -118,7 +119,7 @@ fn delayed_messages_make_room_for_those_that_are_due() {
 }
 
 #[test]
-fn a_reopened_queue_has_all_messages_even_if_memory_has_not() {
+fn a_reopened_queue_has_all_messages_even_if_they_do_not_fit_in_memory() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(VirtualClock::new(START));
@@ -136,7 +137,7 @@ fn a_reopened_queue_has_all_messages_even_if_memory_has_not() {
             let (new, receipts): (Vec<u64>, Vec<Receipt>) = received.into_iter().unzip();
             steps.extend(new);
             f.delete(receipts).await;
-            f.settle().await;
+            f.flush().await;
         }
         steps.sort_unstable();
         assert_eq!(steps, (0..100).collect::<Vec<u64>>());
@@ -144,23 +145,24 @@ fn a_reopened_queue_has_all_messages_even_if_memory_has_not() {
 }
 
 #[test]
-fn a_group_has_no_more_out_than_its_limit() {
+fn a_group_has_no_more_in_flight_than_its_limit() {
     block_on(async {
         let f = fixture(Options { per_group_limit: 3, ..Options::default() });
         f.embedded.queue.send(QUEUE, (0..10).map(|n| outgoing(1, n, 0)).collect()).await.unwrap();
         f.embedded.queue.send(QUEUE, vec![outgoing(2, 99, 0)]).await.unwrap();
-        let mut out = f.receive(10).await;
-        assert_eq!(out.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 1, 2]);
+        let mut in_flight = f.receive(10).await;
+        assert_eq!(in_flight.iter().map(|(step, _)| *step).collect::<Vec<_>>(), [0, 1, 2]);
         assert_eq!(f.receive(10).await[0].0, 99, "the other group is served");
         assert!(f.receive(10).await.is_empty());
 
-        f.delete(vec![out.remove(0).1]).await;
-        assert_eq!(f.receive(10).await[0].0, 3, "one deleted lets one go");
-        f.embedded.queue.postpone(QUEUE, out.remove(0).1, Duration::from_secs(60)).await.unwrap();
-        assert_eq!(f.receive(10).await[0].0, 4, "one postponed lets one go");
+        f.delete(vec![in_flight.remove(0).1]).await;
+        assert_eq!(f.receive(10).await[0].0, 3, "deleting one makes room for one");
+        let later = Settlement::RetryAfter(Duration::from_secs(60));
+        f.embedded.queue.settle(QUEUE, vec![(in_flight.remove(0).1, later)]).await;
+        assert_eq!(f.receive(10).await[0].0, 4, "postponing one makes room for one");
         assert!(f.receive(10).await.is_empty());
         f.clock.advance(Options::default().visibility);
-        assert_eq!(f.receive(10).await.len(), 3, "those whose time is over let others go");
+        assert_eq!(f.receive(10).await.len(), 3, "those that became visible again make room");
     });
 }
 
@@ -179,7 +181,7 @@ fn groups_take_turns() {
     });
 }
 
-/// The runtime's clock, which stands still until everybody waits and then jumps: waiting takes no time.
+/// The runtime's paused clock, which advances when all tasks wait: waiting takes no time.
 struct PausedClock {
     started: Instant,
     speed: u32,
@@ -206,7 +208,7 @@ fn paused(speed: u32, options: Options) -> (Arc<Embedded>, tempfile::TempDir) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delayed_message_wakes_those_who_wait() {
+async fn a_delayed_message_wakes_waiting_receivers() {
     for speed in [1, 60] {
         let (embedded, _dir) = paused(speed, Options::default());
         embedded.queue.send(QUEUE, vec![outgoing(1, 1, 120)]).await.unwrap();
@@ -220,12 +222,13 @@ async fn a_delayed_message_wakes_those_who_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_that_becomes_visible_wakes_those_who_wait() {
+async fn a_message_that_becomes_visible_wakes_waiting_receivers() {
     let (embedded, _dir) = paused(60, Options::default());
     embedded.queue.send(QUEUE, vec![outgoing(1, 1, 0)]).await.unwrap();
     embedded.queue.ready(QUEUE).await;
     let receipt = embedded.queue.receive(QUEUE, 10).await.unwrap().remove(0).receipt;
-    embedded.queue.postpone(QUEUE, receipt, Duration::from_secs(7)).await.unwrap();
+    let later = Settlement::RetryAfter(Duration::from_secs(7));
+    embedded.queue.settle(QUEUE, vec![(receipt, later)]).await;
     let asked = Instant::now();
     embedded.queue.ready(QUEUE).await;
     assert!(asked.elapsed() >= Duration::from_secs(7));
@@ -233,7 +236,7 @@ async fn a_message_that_becomes_visible_wakes_those_who_wait() {
 }
 
 #[tokio::test]
-async fn a_new_message_and_a_freed_group_wake_those_who_wait() {
+async fn a_new_message_and_a_freed_group_wake_waiting_receivers() {
     let (embedded, _dir) = paused(1, Options { per_group_limit: 1, ..Options::default() });
     let wait = || {
         let embedded = Arc::clone(&embedded);
@@ -246,6 +249,6 @@ async fn a_new_message_and_a_freed_group_wake_those_who_wait() {
     let waiting = wait();
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished(), "its group is at the limit");
-    embedded.queue.delete(QUEUE, vec![receipt]).await.unwrap();
+    embedded.queue.settle(QUEUE, vec![(receipt, Settlement::Delete)]).await;
     waiting.await.unwrap();
 }

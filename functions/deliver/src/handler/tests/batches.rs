@@ -1,19 +1,22 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use bytes::Bytes;
 use holdfast_aws::config::Trigger;
-use holdfast_core::ports::QueueName;
+use holdfast_core::ports::{Delay, QueueName, Settlement, UnreadableMessage};
+use holdfast_core::records::Unreadable;
+use holdfast_core::rules::backoff::RESEND_AFTER;
 use serde_json::Value;
 
-use super::world::{SentAgain, World, failures};
+use super::world::{World, failures};
 use crate::handler::Handler;
 
 const FIRST: &str = include_str!("../../../events/first.json");
 const RETRY: &str = include_str!("../../../events/retry.json");
-/// A good message, one that nobody can read, one of a newer Holdfast, and a good one whose body is not plain text.
+/// A valid message, a corrupt one, one of a newer release, and a valid one whose body is not plain text.
 const MIXED: &str = include_str!("../../../events/mixed.json");
 
-const POISON: &str = "not a message of ours";
+const CORRUPT: &str = "not a message of ours";
 
 async fn firsts() -> World {
     World::new(Trigger::Queue(QueueName::First)).await
@@ -33,31 +36,31 @@ fn changed(event: &str, change: impl Fn(&mut Value)) -> String {
 }
 
 #[tokio::test]
-async fn what_was_delivered_is_not_reported() {
+async fn a_delivered_message_is_not_reported() {
     let world = firsts().await;
     assert_eq!(world.invoke(FIRST).await, Ok(failures(&[])));
     let mut bodies = world.receiver.bodies.lock().unwrap().clone();
     bodies.sort();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[0].ends_with(r#""data":{"total":12.50,"total":1e400}}"#), "{bodies:?}");
-    assert_eq!(world.handler.engine.take_counters().attempts_succeeded, 0, "the tally was published");
+    assert_eq!(world.handler.engine.take_counters().attempts_succeeded, 0, "the counters were published");
 }
 
 #[tokio::test]
 async fn a_customers_failure_is_not_reported() {
     let world = firsts().await;
-    world.answer_with(500);
+    world.respond_with(500);
     assert_eq!(world.invoke(FIRST).await, Ok(failures(&[])));
     assert_eq!(world.queue.len(QueueName::Retry), 2, "both have a ticket for their retry");
-    assert!(world.leftovers.postponed.lock().unwrap().is_empty());
+    assert!(world.inbox.settlements.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_retry_is_attempted_when_it_is_due() {
     let world = firsts().await;
-    world.answer_with(500);
+    world.respond_with(500);
     world.invoke(FIRST).await.unwrap();
-    world.answer_with(200);
+    world.respond_with(200);
     world.clock.advance(Duration::from_secs(85));
     let handler = Handler { trigger: Trigger::Queue(QueueName::Retry), ..world.handler };
     let retries = World { handler, ..world };
@@ -66,32 +69,35 @@ async fn a_retry_is_attempted_when_it_is_due() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_becomes_a_dead_letter_and_what_is_newer_is_sent_again() {
+async fn a_corrupt_message_becomes_a_dead_letter_and_a_newer_one_is_sent_again() {
     let world = firsts().await;
     assert_eq!(world.invoke(MIXED).await, Ok(failures(&[])));
     let bodies = world.receiver.bodies.lock().unwrap().clone();
     assert_eq!(bodies.len(), 2);
     assert!(bodies.iter().any(|body| body.ends_with("\"data\":\"\u{ffff}\"}")), "{bodies:?}");
-    let dead_letters = world.leftovers.dead_letters.lock().unwrap().clone();
-    assert_eq!(dead_letters.len(), 1);
-    assert_eq!((dead_letters[0].0, dead_letters[0].1.as_str()), (QueueName::First, POISON));
-    assert!(!dead_letters[0].2.is_empty(), "a person is told why");
-    let again = SentAgain {
-        queue: QueueName::First,
-        text: r#"{"v":99,"kind":"unheard_of"}"#.to_owned(),
-        group: Some("url_of_somebody".to_owned()),
-        delay_s: 900,
+    let settlements = world.inbox.settlements.lock().unwrap().clone();
+    let [(QueueName::First, _, Settlement::DeadLetter(dead)), newer] = &settlements[..] else {
+        panic!("{settlements:?}");
     };
-    assert_eq!(*world.leftovers.sent_again.lock().unwrap(), [again]);
+    assert_eq!(dead.payload, CORRUPT);
+    assert!(matches!(dead.why, Unreadable::Corrupt(_)), "{dead:?}");
+    let message = UnreadableMessage {
+        why: Unreadable::Newer(99),
+        payload: Bytes::from_static(br#"{"v":99,"kind":"unheard_of"}"#),
+        group: Some("url_of_somebody".to_owned()),
+    };
+    let delay = Delay::new(RESEND_AFTER).unwrap();
+    let expected = (QueueName::First, "receipt-3".to_owned(), Settlement::Resend { message, delay });
+    assert_eq!(*newer, expected);
 }
 
 #[tokio::test]
-async fn what_can_neither_be_moved_nor_handled_is_reported_and_rests() {
+async fn a_message_that_cannot_be_moved_is_reported_and_postponed() {
     let world = firsts().await;
-    world.leftovers.broken.store(true, Ordering::Relaxed);
+    world.inbox.fails.store(true, Ordering::Relaxed);
     let ids = ids(MIXED);
     assert_eq!(world.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
-    let postponed = world.leftovers.postponed.lock().unwrap().clone();
+    let postponed = world.inbox.postponed();
     // Received for the third and for the first time.
     let expected =
         [(QueueName::First, "receipt-2".to_owned(), 20), (QueueName::First, "receipt-3".to_owned(), 5)];
@@ -99,44 +105,44 @@ async fn what_can_neither_be_moved_nor_handled_is_reported_and_rests() {
 }
 
 #[tokio::test]
-async fn what_could_not_end_in_time_is_given_back_before_it_begins() {
+async fn an_attempt_that_might_not_end_in_time_is_not_started() {
     let world = firsts().await;
     let ids = ids(FIRST);
     let reply = world.invoke_for(FIRST, Duration::from_secs(5)).await;
     assert_eq!(reply, Ok(failures(&[&ids[0], &ids[1]])));
     assert!(world.receiver.bodies.lock().unwrap().is_empty());
-    assert_eq!(world.leftovers.postponed.lock().unwrap().len(), 2);
+    assert_eq!(world.inbox.postponed().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_does_not_end_is_given_back_whole() {
     let world = firsts().await;
-    world.answer_with(0);
+    world.respond_with(0);
     let ids = ids(FIRST);
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     assert_eq!(world.invoke(FIRST).await, Ok(failures(&[&ids[0], &ids[1]])));
-    assert_eq!(began.elapsed().as_secs(), 29, "with a second left for the answer");
+    assert_eq!(started.elapsed().as_secs(), 29, "with a second left for the response");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_queue_that_does_not_answer_does_not_hold_the_answer_up() {
+async fn a_queue_that_does_not_respond_does_not_delay_the_response() {
     let world = firsts().await;
-    world.leftovers.hangs.store(true, Ordering::Relaxed);
+    world.inbox.hangs.store(true, Ordering::Relaxed);
     let ids = ids(MIXED);
-    let began = tokio::time::Instant::now();
+    let started = tokio::time::Instant::now();
     assert_eq!(world.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
-    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
-async fn a_message_without_a_count_is_taken_for_one_that_came_often() {
+async fn a_message_without_a_receive_count_is_treated_as_received_often() {
     let world = firsts().await;
-    world.leftovers.broken.store(true, Ordering::Relaxed);
+    world.inbox.fails.store(true, Ordering::Relaxed);
     let event = changed(MIXED, |record| {
         record["attributes"].as_object_mut().unwrap().remove("ApproximateReceiveCount");
     });
     world.invoke(&event).await.unwrap();
-    let postponed = world.leftovers.postponed.lock().unwrap().clone();
+    let postponed = world.inbox.postponed();
     assert!(postponed.iter().all(|(_, _, wait_s)| *wait_s == 900), "{postponed:?}");
 }
 

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
 use holdfast_aws::config::Trigger;
-use holdfast_core::ids::JobId;
+use holdfast_core::ids::{JobId, SubscriptionId};
 use holdfast_core::ports::{QueueName, Store};
-use holdfast_core::records::{Job, JobRecord, Reassign, Record, VERSION};
+use holdfast_core::records::{Job, JobRecord, Reassign, Record};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ async fn with_overdue_jobs(count: usize) -> World {
             tenant: "default".into(),
             id: JobId::new(id),
             job: Job::Reassign(Reassign {
-                subscription_id: holdfast_core::ids::SubscriptionId(SUBSCRIPTION.to_owned()),
+                subscription_id: SubscriptionId(SUBSCRIPTION.to_owned()),
                 after: None,
                 pass: 0,
                 not_before_real: Timestamp::ZERO,
@@ -35,14 +35,14 @@ async fn with_overdue_jobs(count: usize) -> World {
 }
 
 #[tokio::test]
-async fn what_is_overdue_gets_its_ticket() {
+async fn an_overdue_record_gets_a_ticket() {
     let world = with_overdue_jobs(3).await;
     assert_eq!(world.invoke(SWEEP).await, Ok(Value::Null));
     assert_eq!(world.queue.len(QueueName::Retry), 3);
 }
 
 #[tokio::test]
-async fn sweeps_on_while_there_is_more() {
+async fn sweeps_continue_while_there_is_more() {
     // More than one sweep looks at, in at least one of the eight shards.
     let world = with_overdue_jobs(8 * 500 + 1).await;
     world.invoke(SWEEP).await.unwrap();
@@ -58,7 +58,7 @@ async fn without_time_for_one_sweep_the_invocation_fails() {
 }
 
 #[tokio::test]
-async fn any_event_says_that_it_is_time() {
+async fn any_event_starts_a_sweep() {
     let world = with_overdue_jobs(1).await;
     assert_eq!(world.invoke("{}").await, Ok(Value::Null));
     assert_eq!(world.queue.len(QueueName::Retry), 1);

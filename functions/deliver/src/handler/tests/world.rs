@@ -3,13 +3,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_aws::batch::{Item, Leftovers};
 use holdfast_aws::config::Trigger;
 use holdfast_core::engine::{Engine, NewSubscription, Ports, Settings};
 use holdfast_core::ports::{
-    Answer, AttemptRequest, AttemptResult, Delay, QueueError, QueueName, Receipt, Sender,
+    AttemptRequest, AttemptResponse, AttemptResult, Clock, Inbox, QueueError, QueueName, Receipt, Received,
+    Sender, Settlement,
 };
-use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use lambda_runtime::{Context, LambdaEvent};
@@ -19,7 +18,7 @@ use crate::handler::Handler;
 
 pub(super) const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// The subscription of the sample events: the first id that is made of [`SEED`].
+/// The subscription of the sample events: the first id that is made from [`SEED`].
 pub(super) const SUBSCRIPTION: &str = "sub_qs6j4mf4s75m67367jqdef2c0g";
 const SEED: u64 = 7;
 
@@ -29,10 +28,10 @@ pub(super) struct World {
     pub(super) queue: Arc<MemoryQueue>,
     pub(super) clock: Arc<VirtualClock>,
     pub(super) receiver: Arc<Receiver>,
-    pub(super) leftovers: Arc<Told>,
+    pub(super) inbox: Arc<RecordingInbox>,
 }
 
-/// Answers every attempt with one status; never, if that is 0.
+/// Responds to every attempt with one status; never, if that is 0.
 pub(super) struct Receiver {
     status: AtomicU32,
     pub(super) bodies: Mutex<Vec<String>>,
@@ -46,61 +45,54 @@ impl Sender for Receiver {
         if status == 0 {
             std::future::pending::<()>().await;
         }
-        let answer = Answer::Status { status, excerpt: String::new(), retry_after: None };
-        AttemptResult { answer, took: Duration::from_millis(3) }
+        let response = AttemptResponse::Status { status, excerpt: String::new(), retry_after: None };
+        AttemptResult { response, took: Duration::from_millis(3) }
     }
 }
 
-/// Remembers what it was told to do with messages, and can be made to fail or to hang.
+/// Records the settlements that it is asked for, and can be made to fail or to hang.
 #[derive(Default)]
-pub(super) struct Told {
-    pub(super) broken: AtomicBool,
+pub(super) struct RecordingInbox {
+    pub(super) fails: AtomicBool,
     pub(super) hangs: AtomicBool,
-    pub(super) postponed: Mutex<Vec<(QueueName, String, u64)>>,
-    pub(super) dead_letters: Mutex<Vec<(QueueName, String, String)>>,
-    pub(super) sent_again: Mutex<Vec<SentAgain>>,
+    pub(super) settlements: Mutex<Vec<(QueueName, String, Settlement)>>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SentAgain {
-    pub(super) queue: QueueName,
-    pub(super) text: String,
-    pub(super) group: Option<String>,
-    pub(super) delay_s: u16,
-}
-
-impl Told {
-    async fn answer(&self) -> Result<(), QueueError> {
-        if self.hangs.load(Ordering::Relaxed) {
-            std::future::pending::<()>().await;
-        }
-        if self.broken.load(Ordering::Relaxed) {
-            return Err(QueueError("told to be broken".to_owned()));
-        }
-        Ok(())
+impl RecordingInbox {
+    /// The receipts of the messages that are to be received again, and after how many seconds.
+    pub(super) fn postponed(&self) -> Vec<(QueueName, String, u64)> {
+        let settlements = self.settlements.lock().unwrap().clone();
+        let postponed = settlements.into_iter().filter_map(|(queue, receipt, settlement)| match settlement {
+            Settlement::RetryAfter(wait) => Some((queue, receipt, wait.as_secs())),
+            _ => None,
+        });
+        postponed.collect()
     }
 }
 
 #[async_trait]
-impl Leftovers for Told {
-    async fn postpone(&self, queue: QueueName, waits: Vec<(Receipt, Duration)>) -> Result<(), QueueError> {
-        let waits = waits.into_iter().map(|(receipt, wait)| (queue, receipt.0, wait.as_secs()));
-        self.postponed.lock().unwrap().extend(waits);
-        self.answer().await
+impl Inbox for RecordingInbox {
+    /// Lambda receives the messages.
+    async fn receive(&self, _: QueueName, _: usize) -> Result<Vec<Received>, QueueError> {
+        Ok(Vec::new())
     }
 
-    async fn dead_letter(&self, queue: QueueName, item: &Item, why: &str) -> Result<(), QueueError> {
-        self.answer().await?;
-        self.dead_letters.lock().unwrap().push((queue, item.text.clone(), why.to_owned()));
-        Ok(())
-    }
-
-    async fn send_again(&self, queue: QueueName, item: &Item, delay: Delay) -> Result<(), QueueError> {
-        self.answer().await?;
-        let (text, group) = (item.text.clone(), item.group.clone());
-        let again = SentAgain { queue, text, group, delay_s: delay.as_secs() };
-        self.sent_again.lock().unwrap().push(again);
-        Ok(())
+    async fn settle(
+        &self,
+        queue: QueueName,
+        settlements: Vec<(Receipt, Settlement)>,
+    ) -> Vec<Result<(), QueueError>> {
+        let result = match self.fails.load(Ordering::Relaxed) {
+            true => Err(QueueError::Failed(Arc::new(std::io::Error::other("configured to fail")))),
+            false => Ok(()),
+        };
+        let results = vec![result; settlements.len()];
+        let requested = settlements.into_iter().map(|(receipt, settlement)| (queue, receipt.0, settlement));
+        self.settlements.lock().unwrap().extend(requested);
+        if self.hangs.load(Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+        results
     }
 }
 
@@ -111,7 +103,7 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         let queue = Arc::new(MemoryQueue::new(clock.clone(), Duration::from_secs(180)));
         let receiver = Arc::new(Receiver { status: AtomicU32::new(200), bodies: Mutex::default() });
-        let leftovers = Arc::new(Told::default());
+        let inbox = Arc::new(RecordingInbox::default());
         let ports = Ports {
             store: store.clone(),
             queue: queue.clone(),
@@ -120,29 +112,21 @@ impl World {
             entropy: Arc::new(SeededEntropy::new(SEED)),
         };
         let engine = Engine::new(ports, Settings::default());
-        let new = NewSubscription {
-            url: "https://receiver.example/orders".to_owned(),
-            event_types: vec!["*".to_owned()],
-            filters: Vec::new(),
-            filter_connector: Connector::And,
-            auth_token: None,
-            description: None,
-            active: true,
-        };
+        let new = NewSubscription::to("https://receiver.example/orders", "*");
         let subscription = engine.subscribe(&"default".into(), new).await.unwrap();
         assert_eq!(subscription.id.as_str(), SUBSCRIPTION, "the sample events are for another subscription");
-        let handler = Handler { engine, leftovers: leftovers.clone(), trigger, stack: "test".to_owned() };
-        World { handler, store, queue, clock, receiver, leftovers }
+        let handler = Handler { engine, inbox: inbox.clone(), trigger, stack: "test".to_owned() };
+        World { handler, store, queue, clock, receiver, inbox }
     }
 
-    pub(super) fn answer_with(&self, status: u16) {
+    pub(super) fn respond_with(&self, status: u16) {
         self.receiver.status.store(u32::from(status), Ordering::Relaxed);
     }
 
-    /// Invokes the function, which has this long.
+    /// Invokes the function with this much time left.
     pub(super) async fn invoke_for(&self, event: &str, left: Duration) -> Result<Value, String> {
         let mut context = Context::default();
-        let ends = holdfast_core::ports::Clock::now_real(&*self.clock) + left;
+        let ends = self.clock.now_real() + left;
         context.deadline = u64::try_from(ends.as_millis()).unwrap();
         let payload = serde_json::from_str(event).unwrap();
         let reply = self.handler.handle(LambdaEvent { payload, context }).await;
@@ -154,7 +138,7 @@ impl World {
     }
 }
 
-/// The answer that reports these messages as failed.
+/// The response that reports these messages as failed.
 pub(super) fn failures(ids: &[&str]) -> Value {
     let failures: Vec<Value> = ids.iter().map(|id| serde_json::json!({ "itemIdentifier": id })).collect();
     serde_json::json!({ "batchItemFailures": failures })

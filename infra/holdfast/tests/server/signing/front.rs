@@ -1,4 +1,4 @@
-//! What Holdfast posts to: hands each request on to receivers, notes what they say, and fails as often as it is told.
+//! The URL that Holdfast posts to: forwards each request to receivers, records their statuses, and fails as often as configured.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,18 +8,18 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 
-/// A request as it arrived, and what each receiver answered to it.
+/// A request, and the status of each receiver's response.
 #[derive(Clone, Debug)]
 pub(super) struct Arrival {
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    pub(super) verdicts: Vec<u16>,
+    pub(super) statuses: Vec<u16>,
 }
 
 #[derive(Default)]
 struct Inside {
     receivers: Vec<String>,
-    /// How many requests are answered 500, whatever the receivers say.
+    /// How many requests get a 500, regardless of the receivers.
     failing: usize,
     arrivals: Vec<Arrival>,
 }
@@ -42,8 +42,8 @@ impl Front {
         front
     }
 
-    /// From now on requests go to these receivers, and the next `failing` are answered 500.
-    pub(super) fn lead_to(&self, receivers: &[&str], failing: usize) {
+    /// From now on requests are forwarded to these receivers, and the next `failing` get a 500.
+    pub(super) fn forward_to(&self, receivers: &[&str], failing: usize) {
         let mut inside = self.inside.lock().unwrap();
         inside.receivers = receivers.iter().map(|&url| url.to_owned()).collect();
         inside.failing = failing;
@@ -53,8 +53,8 @@ impl Front {
         self.inside.lock().unwrap().arrivals.clone()
     }
 
-    /// What a receiver answers to this request. Only what is signed, and the signature, is sent on.
-    pub(super) async fn ask(&self, receiver: &str, headers: &HeaderMap, body: Bytes) -> u16 {
+    /// Forwards the signed parts and the signature. Returns the status of the receiver's response.
+    pub(super) async fn forward(&self, receiver: &str, headers: &HeaderMap, body: Bytes) -> u16 {
         let mut request = self.client.post(receiver).body(body);
         for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
             request = request.header(name, headers.get(name).unwrap_or(&HeaderValue::from_static("")));
@@ -65,13 +65,13 @@ impl Front {
 
 async fn receive(State(front): State<Front>, headers: HeaderMap, body: Bytes) -> StatusCode {
     let receivers = front.inside.lock().unwrap().receivers.clone();
-    let mut verdicts = Vec::new();
+    let mut statuses = Vec::new();
     for receiver in receivers {
-        verdicts.push(front.ask(&receiver, &headers, body.clone()).await);
+        statuses.push(front.forward(&receiver, &headers, body.clone()).await);
     }
     let mut inside = front.inside.lock().unwrap();
-    let answer = if inside.failing > 0 { 500 } else { verdicts.first().copied().unwrap_or(500) };
+    let status = if inside.failing > 0 { 500 } else { statuses.first().copied().unwrap_or(500) };
     inside.failing = inside.failing.saturating_sub(1);
-    inside.arrivals.push(Arrival { headers, body, verdicts });
-    StatusCode::from_u16(answer).unwrap()
+    inside.arrivals.push(Arrival { headers, body, statuses });
+    StatusCode::from_u16(status).unwrap()
 }

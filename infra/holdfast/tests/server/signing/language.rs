@@ -1,4 +1,4 @@
-//! The receivers of the guide, each with the official library of its language, started as a reader would start them.
+//! The guide's receivers, each with the official library of its language, started as the guide says.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub(super) enum Language {
     Node,
 }
 
-/// A receiver that runs, with one secret.
+/// A running receiver with one secret.
 pub(super) struct LibraryReceiver {
     pub(super) url: String,
     process: Process,
@@ -27,11 +27,12 @@ impl LibraryReceiver {
         let mut command = language.command(folder.path());
         let process = Process::run(command.env("WEBHOOK_SECRET", secret).env("PORT", "0"));
         let line = process.line();
-        let url = line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{language:?} says: {line}"));
+        let url =
+            line.strip_prefix("listening on ").unwrap_or_else(|| panic!("{language:?} printed: {line}"));
         LibraryReceiver { url: url.to_owned(), process, _folder: folder }
     }
 
-    /// What it took for new since it was last asked.
+    /// The new events that it handled since the last call.
     pub(super) fn handled(&self) -> Vec<String> {
         self.process.lines()
     }
@@ -44,10 +45,7 @@ impl Language {
             Language::Rust => {
                 let example = top().join("infra/holdfast/examples/receiver.rs");
                 let built = std::fs::read_to_string(example).unwrap();
-                assert!(
-                    built.ends_with(&source),
-                    "the guide shows another receiver than the example, which is built"
-                );
+                assert!(built.ends_with(&source), "the guide's receiver differs from the example");
                 Command::new(example_program())
             }
             Language::Python => {
@@ -68,7 +66,7 @@ impl Language {
         }
     }
 
-    /// The source, as the guide has it.
+    /// The source in the guide.
     fn shown(self) -> String {
         let tag = match self {
             Language::Rust => "rust",
@@ -83,14 +81,14 @@ impl Language {
     }
 }
 
-/// `cargo test` builds it with the tests of this package.
+/// `cargo test` builds it together with the tests of this package.
 fn example_program() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_holdfast")).with_file_name("examples").join("receiver");
     assert!(program.exists(), "build it first: cargo build -p holdfast --example receiver");
     program
 }
 
-/// Pinned, and installed on first use.
+/// Pinned versions, installed on first use.
 static PYTHON_TOOLS: LazyLock<String> = LazyLock::new(|| folder_printed_by("infra/aws/tools"));
 static NODE_PACKAGES: LazyLock<String> = LazyLock::new(|| folder_printed_by("infra/receivers/packages"));
 

@@ -1,4 +1,4 @@
-//! Signatures are verified by the official libraries, as receivers, at their default tolerance of five minutes.
+//! The official libraries verify our signatures, with their default tolerance of five minutes.
 
 mod front;
 mod language;
@@ -24,8 +24,7 @@ const SPEED: u32 = 3_600;
 const FAILING: usize = 3;
 const DATA: &str = r#"{"number":1}"#;
 const VERIFIED: u16 = 204;
-const REFUSED: u16 = 400;
-/// Nobody's.
+const REJECTED: u16 = 400;
 const ANOTHER_SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,7 +52,7 @@ async fn verified_by(language: Language) {
     let right = LibraryReceiver::start(language, secret);
     let wrong = LibraryReceiver::start(language, ANOTHER_SECRET);
 
-    front.lead_to(&[&right.url, &wrong.url], FAILING);
+    front.forward_to(&[&right.url, &wrong.url], FAILING);
     post(&host, "order-1").await;
     let scene = Scene::new(&host, "signing");
     let within = scene.within(Duration::from_secs(600)) + SOON;
@@ -64,19 +63,19 @@ async fn verified_by(language: Language) {
     // Attempts 0 to 3, and the replay.
     let arrivals = arrived(&front, FAILING + 2).await;
     for (number, arrival) in arrivals.iter().enumerate() {
-        assert_eq!(arrival.verdicts, [VERIFIED, REFUSED], "number {number}: {arrival:?}");
+        assert_eq!(arrival.statuses, [VERIFIED, REJECTED], "number {number}: {arrival:?}");
         assert_eq!(arrival.headers["webhook-id"], delivery.id.as_str());
     }
-    refuses_what_was_changed(&front, &right, secret, &arrivals[FAILING + 1]).await;
+    rejects_changed_requests(&front, &right, secret, &arrivals[FAILING + 1]).await;
 
     let id = subscription["id"].as_str().unwrap();
     both_verify_after_a_rotation(&host, &front, language, id, [&right, &wrong]).await;
-    // The first event came six times, and each of the two was taken once.
-    took(&right, 2).await;
-    took(&wrong, 0).await;
+    // The first event arrived six times, and each of the two events was handled once.
+    handled(&right, 2).await;
+    handled(&wrong, 0).await;
 }
 
-/// Whoever has the old secret, and whoever has the new one.
+/// Receivers with the old secret and with the new one.
 async fn both_verify_after_a_rotation(
     host: &Host,
     front: &Front,
@@ -87,18 +86,18 @@ async fn both_verify_after_a_rotation(
     let path = format!("/v1/subscriptions/{subscription}/rotate-secret");
     let rotated = host.post(&path, "").await.unwrap().expect(200).unwrap();
     let new = LibraryReceiver::start(language, rotated["secret"].as_str().unwrap());
-    front.lead_to(&[&new.url, &old.url, &wrong.url], 0);
+    front.forward_to(&[&new.url, &old.url, &wrong.url], 0);
     let before = front.arrivals().len();
     post(host, "order-2").await;
     let arrival = arrived(front, before + 1).await.remove(before);
-    assert_eq!(arrival.verdicts, [VERIFIED, VERIFIED, REFUSED], "{arrival:?}");
-    took(&new, 1).await;
+    assert_eq!(arrival.statuses, [VERIFIED, VERIFIED, REJECTED], "{arrival:?}");
+    handled(&new, 1).await;
 
     let signatures: Vec<&str> = arrival.headers["webhook-signature"].to_str().unwrap().split(' ').collect();
     assert_eq!(signatures.len(), 2, "{signatures:?}");
     let newest_alone = with(&arrival.headers, &[("webhook-signature", signatures[0])]);
-    assert_eq!(front.ask(&new.url, &newest_alone, arrival.body.clone()).await, VERIFIED);
-    assert_eq!(front.ask(&old.url, &newest_alone, arrival.body.clone()).await, REFUSED);
+    assert_eq!(front.forward(&new.url, &newest_alone, arrival.body.clone()).await, VERIFIED);
+    assert_eq!(front.forward(&old.url, &newest_alone, arrival.body.clone()).await, REJECTED);
 }
 
 async fn subscribe(host: &Host, url: &str) -> Value {
@@ -120,42 +119,42 @@ async fn arrived(front: &Front, count: usize) -> Vec<Arrival> {
     arrivals
 }
 
-/// A receiver prints what it takes before it answers, so once this many lines are read there are no others.
-async fn took(receiver: &LibraryReceiver, count: usize) {
-    let mut taken = Vec::new();
-    let all = until("the receiver says what it took", SOON, async || {
-        taken.extend(receiver.handled());
-        Ok((taken.len() >= count).then_some(()))
+/// A receiver prints an event before it responds, so once this many lines are read there are no others.
+async fn handled(receiver: &LibraryReceiver, count: usize) {
+    let mut lines = Vec::new();
+    let all = until("the receiver prints the events", SOON, async || {
+        lines.extend(receiver.handled());
+        Ok((lines.len() >= count).then_some(()))
     });
     all.await.unwrap();
-    assert_eq!(taken.len(), count, "{taken:?}");
-    assert!(taken.iter().all(|line| line.contains("order.created")), "{taken:?}");
+    assert_eq!(lines.len(), count, "{lines:?}");
+    assert!(lines.iter().all(|line| line.contains("order.created")), "{lines:?}");
 }
 
-/// The request is good as it came, and bad as soon as one part of it is another.
-async fn refuses_what_was_changed(front: &Front, right: &LibraryReceiver, secret: &str, arrival: &Arrival) {
+/// The request is valid as it arrived, and invalid as soon as one part of it changes.
+async fn rejects_changed_requests(front: &Front, right: &LibraryReceiver, secret: &str, arrival: &Arrival) {
     let (headers, body) = (&arrival.headers, &arrival.body);
-    assert_eq!(front.ask(&right.url, headers, body.clone()).await, VERIFIED);
+    assert_eq!(front.forward(&right.url, headers, body.clone()).await, VERIFIED);
 
     let body_text = std::str::from_utf8(body).unwrap();
     let other_body = body_text.replace(DATA, r#"{"number":2}"#);
     assert_ne!(body_text, other_body);
-    assert_eq!(front.ask(&right.url, headers, Bytes::from(other_body)).await, REFUSED, "another body");
+    assert_eq!(front.forward(&right.url, headers, Bytes::from(other_body)).await, REJECTED, "another body");
 
     let signed_secs: i64 = headers["webhook-timestamp"].to_str().unwrap().parse().unwrap();
     let later = (signed_secs + 1).to_string();
     for (name, value) in [("webhook-id", "dlv_other"), ("webhook-timestamp", later.as_str())] {
         let headers = with(headers, &[(name, value)]);
-        assert_eq!(front.ask(&right.url, &headers, body.clone()).await, REFUSED, "another {name}");
+        assert_eq!(front.forward(&right.url, &headers, body.clone()).await, REJECTED, "another {name}");
     }
 
-    // Well signed, but too long ago: so the times of all the others were near enough to the real one.
+    // A valid signature that is too old. This shows that the other timestamps were close to real time.
     let long_ago = i64::try_from(real_ms()).unwrap() / 1_000 - 310;
     let id = headers["webhook-id"].to_str().unwrap();
     let signature = Webhook::new(secret).unwrap().sign(id, long_ago, body).unwrap();
     let old =
         with(headers, &[("webhook-timestamp", &long_ago.to_string()), ("webhook-signature", &signature)]);
-    assert_eq!(front.ask(&right.url, &old, body.clone()).await, REFUSED, "signed five minutes ago");
+    assert_eq!(front.forward(&right.url, &old, body.clone()).await, REJECTED, "signed five minutes ago");
 }
 
 fn with(headers: &HeaderMap, changes: &[(&'static str, &str)]) -> HeaderMap {

@@ -10,15 +10,15 @@ use aws_sdk_dynamodb::error::BoxError;
 /// What happens to a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// It is done, and its answer is lost.
-    AnswerLost,
-    /// It is answered by this error, and not done.
+    /// It is executed, and its response is lost.
+    ResponseLost,
+    /// It is not executed, and the response is this error.
     Refused(&'static str),
-    /// It is answered as left undone, all of it, and not done.
-    LeftUndone,
+    /// It is not executed, and the response reports all of it as unprocessed.
+    Unprocessed,
 }
 
-/// Does this to the first requests of one operation.
+/// Injects a fault into the first requests of one operation.
 #[derive(Clone, Debug)]
 pub(crate) struct Faulty(Arc<State>);
 
@@ -28,7 +28,7 @@ struct State {
     fault: Fault,
     left: AtomicUsize,
     sent: AtomicUsize,
-    /// The forged answer to the request that is under way. Tests send one at a time.
+    /// The forged response to the current request. Tests send one at a time.
     forged: Mutex<Option<(u16, String)>>,
 }
 
@@ -48,7 +48,7 @@ impl Faulty {
     }
 }
 
-fn left_undone(request: &[u8]) -> String {
+fn unprocessed(request: &[u8]) -> String {
     let request: serde_json::Value = serde_json::from_slice(request).unwrap();
     let items = &request["RequestItems"];
     serde_json::json!({"Responses": {}, "UnprocessedKeys": items, "UnprocessedItems": items}).to_string()
@@ -76,13 +76,13 @@ impl Intercept for Faulty {
             return Ok(());
         }
         let forged = match self.0.fault {
-            Fault::AnswerLost => (500, "{}".to_owned()),
+            Fault::ResponseLost => (500, "{}".to_owned()),
             Fault::Refused(error) => (400, error.to_owned()),
-            Fault::LeftUndone => (200, left_undone(request.body().bytes().unwrap())),
+            Fault::Unprocessed => (200, unprocessed(request.body().bytes().unwrap())),
         };
         *self.0.forged.lock().unwrap() = Some(forged);
-        if !matches!(self.0.fault, Fault::AnswerLost) {
-            // Something harmless goes out instead.
+        if !matches!(self.0.fault, Fault::ResponseLost) {
+            // A harmless request is sent instead.
             request.headers_mut().insert("x-amz-target", "DynamoDB_20120810.ListTables");
             request.headers_mut().insert("content-length", "2");
             *request.body_mut() = "{}".into();

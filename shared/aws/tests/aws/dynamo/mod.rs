@@ -1,4 +1,4 @@
-//! Tables in an emulator, and what only DynamoDB can do to a store.
+//! Tables on the emulator, and tests of what the contract suite cannot cause.
 
 mod faults;
 mod trouble;
@@ -24,16 +24,16 @@ const KEYS: [(&str, &str); 5] = [
     ("list_tenant", "listed"),
     ("list_url", "listed"),
     ("list_subscription", "listed"),
-    ("list_topic", "topic_sort"),
+    ("list_state", "state_sort"),
 ];
-const INDEXES: [&str; 5] = ["sweep", "by-tenant", "by-url", "by-subscription", "by-topic"];
+const INDEXES: [&str; 5] = ["sweep", "by-tenant", "by-url", "by-subscription", "by-state"];
 
-/// Time passes and requests go out while a test waits, also when it waits on several threads.
+/// With its own threads, because the contract suite blocks several threads at once.
 pub(crate) fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-#[expect(clippy::disallowed_methods, reason = "the one setting of these tests")]
+#[expect(clippy::disallowed_methods, reason = "tests have no other configuration")]
 fn endpoint() -> String {
     std::env::var("HOLDFAST_AWS_ENDPOINT")
         .expect("HOLDFAST_AWS_ENDPOINT is not set: run infra/test, which starts the emulator")
@@ -48,7 +48,7 @@ fn config() -> config::Builder {
         .http_client(aws_smithy_http_client::Builder::new().build_http())
 }
 
-/// A table of one's own.
+/// A new table.
 pub(crate) struct Table {
     pub(crate) client: Client,
     pub(crate) name: String,
@@ -83,13 +83,13 @@ impl Table {
         self.store_by(self.client.clone())
     }
 
-    /// A store whose requests and answers pass through this.
+    /// A store whose requests and responses pass through an interceptor.
     pub(crate) fn store_through(&self, interceptor: impl Intercept + 'static) -> DynamoStore {
         self.store_by(Client::from_conf(config().interceptor(interceptor).build()))
     }
 
     fn store_by(&self, client: Client) -> DynamoStore {
-        // Tests on many threads share a table, and no two of its stores may have the same marks.
+        // Stores of the same table must not use the same marks.
         static SEEDS: AtomicU64 = AtomicU64::new(0);
         let entropy = SeededEntropy::new(SEEDS.fetch_add(1, Ordering::Relaxed) << 32);
         DynamoStore::new(client, &self.name, Arc::new(entropy))

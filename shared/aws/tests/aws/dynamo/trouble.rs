@@ -1,4 +1,4 @@
-//! Lost answers, work left undone, transactions in the way, indexes that lag behind.
+//! Lost responses, unprocessed items, competing transactions, stale index entries and records of newer releases.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,23 +7,27 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use holdfast_aws::{DynamoStore, RequestCounter};
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::ports::{BodyKey, Entropy, Expect, IndexQuery, Order, Store, Write, WriteError};
-use holdfast_core::records::{DeliveryRecord, Key, ListIndex, NewDelivery, Record, TenantVersion, UrlRecord};
+use holdfast_core::ports::{
+    BodyKey, Entropy, Expect, IndexQuery, Store, StoreError, Versioned, Write, WriteError,
+};
+use holdfast_core::records::{
+    DeliveryRecord, Key, ListIndex, NewDelivery, Record, TenantVersion, Unreadable, UrlRecord,
+};
 use holdfast_core::rules::health::{OperatorAction, Outcome, UrlState};
 use holdfast_core::rules::schedule::Schedule;
-use holdfast_core::time::Now;
-use holdfast_core::time::Timestamp;
+use holdfast_core::time::{Now, Timestamp};
+use holdfast_host::chain;
 use holdfast_sim::SeededEntropy;
 
 use super::Table;
 use super::faults::{Fault, Faulty};
 
 const NOW: Now = Now { schedule: Timestamp::ZERO, real: Timestamp::ZERO };
-const TRANSACTION_IN_THE_WAY: Fault = Fault::Refused(
+const COMPETING_TRANSACTION: Fault = Fault::Refused(
     r#"{"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
         "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}]}"#,
 );
-const WRITE_IN_THE_WAY: Fault = Fault::Refused(
+const COMPETING_WRITE: Fault = Fault::Refused(
     r#"{"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "ongoing"}"#,
 );
 
@@ -61,7 +65,7 @@ fn is_conflict(written: Result<(), WriteError>) -> bool {
 }
 
 #[tokio::test]
-async fn a_put_whose_answer_was_lost_is_no_conflict() {
+async fn a_put_whose_response_was_lost_is_not_a_conflict() {
     let table = Table::create().await;
     let other = table.store();
     let looked = Record::Url(UrlRecord { looks: 1, ..url() });
@@ -71,31 +75,31 @@ async fn a_put_whose_answer_was_lost_is_no_conflict() {
         ("PutItem", Record::Url(url()), Expect::Absent),
         ("UpdateItem", looked, Expect::Version(1)),
     ] {
-        let faulty = Faulty::new(operation, Fault::AnswerLost, 1);
+        let faulty = Faulty::new(operation, Fault::ResponseLost, 1);
         put(&table.store_through(faulty.clone()), record.clone(), expect).await.unwrap();
         assert_eq!(faulty.sent(), 2);
         let version = if expect == Expect::Absent { 1 } else { 2 };
         assert_eq!(find(&other, &record.key()).await, Some((record.clone(), version)));
-        // Somebody else who wants to write the very same is somebody else, also if that answer is lost.
-        let faulty = Faulty::new(operation, Fault::AnswerLost, 1);
+        // Another writer of the same record gets a conflict, also if its response is lost.
+        let faulty = Faulty::new(operation, Fault::ResponseLost, 1);
         assert!(is_conflict(put(&table.store_through(faulty), record, expect).await));
     }
 }
 
 #[tokio::test]
-async fn a_batch_whose_answer_was_lost_is_counted_once() {
+async fn a_batch_whose_response_was_lost_is_counted_once() {
     let table = Table::create().await;
     put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
-    let faulty = Faulty::new("UpdateItem", Fault::AnswerLost, 1);
+    let faulty = Faulty::new("UpdateItem", Fault::ResponseLost, 1);
     let (_, after) = count(&table.store_through(faulty.clone()), outcomes(60, false, 0)).await;
     assert_eq!((faulty.sent(), after.health.window_attempts), (2, 60));
     // Over the threshold, which is a transaction.
-    let faulty = Faulty::new("TransactWriteItems", Fault::AnswerLost, 1);
+    let faulty = Faulty::new("TransactWriteItems", Fault::ResponseLost, 1);
     let (before, after) = count(&table.store_through(faulty.clone()), outcomes(60, false, 0)).await;
     assert_eq!((faulty.sent(), before.health.window_attempts), (2, 60));
     assert_eq!((after.health.state, after.health.window_attempts), (UrlState::Disabled, 101));
     // A failed probe changes no state, so it is a single put.
-    let faulty = Faulty::new("PutItem", Fault::AnswerLost, 1);
+    let faulty = Faulty::new("PutItem", Fault::ResponseLost, 1);
     let (before, after) = count(&table.store_through(faulty.clone()), outcomes(1, false, 1)).await;
     assert_eq!((faulty.sent(), before.health.window_attempts, after.health.window_attempts), (2, 101, 102));
     let key = Record::Url(url()).key();
@@ -103,14 +107,14 @@ async fn a_batch_whose_answer_was_lost_is_counted_once() {
 }
 
 #[tokio::test]
-async fn what_is_left_undone_is_asked_for_again() {
+async fn unprocessed_items_are_requested_again() {
     let table = Table::create().await;
     let records: Vec<Record> = (0..3).map(|n| tenant_version(&format!("t{n}"), n)).collect();
     let keys: Vec<Key> = records.iter().map(Record::key).collect();
-    let faulty = Faulty::new("BatchWriteItem", Fault::LeftUndone, 2);
+    let faulty = Faulty::new("BatchWriteItem", Fault::Unprocessed, 2);
     assert!(table.store_through(faulty.clone()).put_each(records.clone()).await.unwrap().is_empty());
     assert_eq!(faulty.sent(), 3);
-    let faulty = Faulty::new("BatchGetItem", Fault::LeftUndone, 2);
+    let faulty = Faulty::new("BatchGetItem", Fault::Unprocessed, 2);
     let found = table.store_through(faulty.clone()).get(&keys).await.unwrap();
     assert_eq!(faulty.sent(), 3);
     let found: Vec<Record> = found.into_iter().map(|found| found.unwrap().record).collect();
@@ -118,54 +122,55 @@ async fn what_is_left_undone_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn what_is_left_undone_for_ever_is_said_so() {
+async fn items_that_stay_unprocessed_are_an_error() {
     let table = Table::create().await;
-    let store = table.store_through(Faulty::always("BatchWriteItem", Fault::LeftUndone));
+    let store = table.store_through(Faulty::always("BatchWriteItem", Fault::Unprocessed));
     let records = vec![tenant_version("a", 1), tenant_version("b", 2)];
     let mut left = store.put_each(records.clone()).await.unwrap();
     left.sort_by_key(Record::key);
     assert_eq!(left, records);
-    let body = BodyKey { tenant: "t".into(), event_key: "e".into() };
+    let body = BodyKey::new(&"t".into(), &"e".into());
     assert!(store.put_bodies(vec![(body, Bytes::from_static(b"it"))], at(1)).await.is_err());
-    let store = table.store_through(Faulty::always("BatchGetItem", Fault::LeftUndone));
+    let store = table.store_through(Faulty::always("BatchGetItem", Fault::Unprocessed));
     let error = store.get(&[records[0].key(), records[1].key()]).await.unwrap_err();
-    assert!(error.to_string().contains("BatchGetItem left 2 items undone"));
+    assert!(matches!(error, StoreError::Throttled(_)), "{error:?}");
+    assert!(chain(&error).contains("BatchGetItem left 2 items unprocessed"));
 }
 
 #[tokio::test]
-async fn a_transaction_in_the_way_is_waited_for_and_then_an_error() {
+async fn a_competing_transaction_is_waited_for_and_then_an_error() {
     let table = Table::create().await;
     let two = || ["a", "b"].map(|name| Write::put(tenant_version(name, 1), Expect::Absent)).to_vec();
-    let always = Faulty::always("TransactWriteItems", TRANSACTION_IN_THE_WAY);
+    let always = Faulty::always("TransactWriteItems", COMPETING_TRANSACTION);
     match table.store_through(always.clone()).write(two()).await {
         // Not a conflict, which would say that the records are there.
         Err(WriteError::Store(_)) => {}
         other => panic!("{other:?}"),
     }
     assert_eq!(always.sent(), 6);
-    let twice = Faulty::new("TransactWriteItems", TRANSACTION_IN_THE_WAY, 2);
+    let twice = Faulty::new("TransactWriteItems", COMPETING_TRANSACTION, 2);
     table.store_through(twice.clone()).write(two()).await.unwrap();
     assert_eq!(twice.sent(), 3);
-    let twice = Faulty::new("PutItem", WRITE_IN_THE_WAY, 2);
+    let twice = Faulty::new("PutItem", COMPETING_WRITE, 2);
     put(&table.store_through(twice.clone()), tenant_version("c", 1), Expect::Any).await.unwrap();
     assert_eq!(twice.sent(), 3);
     put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
-    let twice = Faulty::new("UpdateItem", WRITE_IN_THE_WAY, 2);
+    let twice = Faulty::new("UpdateItem", COMPETING_WRITE, 2);
     let (_, after) = count(&table.store_through(twice.clone()), outcomes(1, false, 0)).await;
     assert_eq!((twice.sent(), after.health.window_attempts), (3, 1));
 }
 
 #[tokio::test]
-async fn counting_is_given_up_when_it_takes_too_long() {
+async fn counting_has_a_timeout() {
     let table = Table::create().await;
     put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
-    let hasty = table.store().with_patience(Duration::ZERO);
-    let counted = hasty.count_outcomes(&url().tenant, &url().id, outcomes(1, false, 0), NOW).await;
-    assert!(counted.unwrap_err().to_string().contains("could not be counted"));
+    let store = table.store().with_count_timeout(Duration::ZERO);
+    let counted = store.count_outcomes(&url().tenant, &url().id, outcomes(1, false, 0), NOW).await;
+    assert!(matches!(counted, Err(StoreError::TimedOut(_))), "{counted:?}");
 }
 
 #[tokio::test]
-async fn counting_is_one_request_and_keeps_nobody_from_writing() {
+async fn counting_is_one_request_and_conflicts_with_no_other_write() {
     let table = Table::create().await;
     let counter = RequestCounter::new();
     let store = table.store_through(counter.clone());
@@ -182,7 +187,7 @@ async fn counting_is_one_request_and_keeps_nobody_from_writing() {
     counter.take();
     put(&store, Record::Url(frozen), Expect::Version(version)).await.unwrap();
     assert_eq!(counter.take(), [("DynamoDB.PutItem".to_owned(), 1)].into());
-    // A store that knows nothing of it finds out, in a transaction too.
+    // A store without a hint needs a second try, in a transaction too.
     let (Record::Url(mut enabled), version) = find(&table.store(), &Record::Url(url()).key()).await.unwrap()
     else {
         panic!("not a URL")
@@ -215,8 +220,8 @@ fn delivery(event: i64) -> Record {
     Record::Delivery(DeliveryRecord::new(new, &Schedule::default()))
 }
 
-/// An index entry that lags behind: its record says something else by now.
-async fn set_aside(table: &Table, record: &Record, attribute: &str, value: AttributeValue) {
+/// Makes an index entry stale: it differs from its record.
+async fn make_stale(table: &Table, record: &Record, attribute: &str, value: AttributeValue) {
     let key = record.key();
     let request = table.client.update_item().table_name(&table.name);
     let request = request.key("pk", AttributeValue::S(key.partition)).key("sk", AttributeValue::S(key.sort));
@@ -225,28 +230,19 @@ async fn set_aside(table: &Table, record: &Record, attribute: &str, value: Attri
 }
 
 #[tokio::test]
-async fn an_index_that_lags_behind_neither_shows_what_is_gone_nor_ends_a_page() {
+async fn stale_index_entries_are_neither_listed_nor_end_a_page() {
     let table = Table::create().await;
     let store = table.store();
     let records: Vec<Record> = (0..40).map(delivery).collect();
     store.put_each(records.clone()).await.unwrap();
     for (n, record) in records.iter().enumerate().filter(|(n, _)| n % 4 != 3) {
         let listed = AttributeValue::S(format!("{}#elsewhere", at(n as i64).sort_key()));
-        set_aside(&table, record, "listed", listed).await;
+        make_stale(&table, record, "listed", listed).await;
     }
-    let query = IndexQuery {
-        index: ListIndex::ByTenant,
-        partition: DeliveryRecord::tenant_list(&"t".into()),
-        from: None,
-        to: None,
-        after: None,
-        order: Order::Ascending,
-        limit: 4,
-    };
+    let query = IndexQuery::of(ListIndex::ByTenant, DeliveryRecord::tenant_list(&"t".into()), 4);
     let page = store.query_index(query.clone()).await.unwrap();
-    let keys = |items: Vec<holdfast_core::ports::Versioned>| -> Vec<Key> {
-        items.into_iter().map(|item| item.record.key()).collect()
-    };
+    let keys =
+        |items: Vec<Versioned>| -> Vec<Key> { items.into_iter().map(|item| item.record.key()).collect() };
     assert_eq!(keys(page.items), [3, 7, 11, 15].map(|n| delivery(n).key()));
     let rest = store.query_index(IndexQuery { after: page.next, limit: 6, ..query }).await.unwrap();
     assert_eq!(keys(rest.items), [19, 23, 27, 31, 35, 39].map(|n| delivery(n).key()));
@@ -254,7 +250,7 @@ async fn an_index_that_lags_behind_neither_shows_what_is_gone_nor_ends_a_page() 
 }
 
 #[tokio::test]
-async fn what_is_no_longer_overdue_does_not_hide_what_is() {
+async fn stale_entries_do_not_hide_overdue_records() {
     let table = Table::create().await;
     let store = table.store();
     let shard = delivery(0).key().sweep_shard();
@@ -265,9 +261,9 @@ async fn what_is_no_longer_overdue_does_not_hide_what_is() {
     for record in stale {
         let mut moved = record.clone();
         let Record::Delivery(delivery) = &mut moved else { panic!("not a delivery") };
-        delivery.look_at = Some(until + std::time::Duration::from_secs(1));
+        delivery.progress.look_at = Some(until + Duration::from_secs(1));
         store.put_each(vec![moved.clone()]).await.unwrap();
-        set_aside(&table, &moved, "look_at", AttributeValue::N("5".to_owned())).await;
+        make_stale(&table, &moved, "look_at", AttributeValue::N("5".to_owned())).await;
     }
     let found = store.overdue(shard, until, 2).await.unwrap();
     let found: Vec<Key> = found.into_iter().map(|found| found.record.key()).collect();
@@ -283,10 +279,10 @@ async fn ttls(table: &Table, key: &BodyKey) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn all_parts_of_a_body_are_kept_and_never_for_less_time() {
+async fn all_parts_of_a_body_are_kept_and_never_shorter() {
     let table = Table::create().await;
     let store = table.store();
-    let key = BodyKey { tenant: "t".into(), event_key: "e".into() };
+    let key = BodyKey::new(&"t".into(), &"e".into());
     let mut noise = vec![0; 1_000_000];
     SeededEntropy::new(1).fill(&mut noise);
     store.put_bodies(vec![(key.clone(), noise.into())], at(10)).await.unwrap();
@@ -297,9 +293,40 @@ async fn all_parts_of_a_body_are_kept_and_never_for_less_time() {
 }
 
 #[tokio::test]
-async fn an_error_says_what_happened() {
+async fn an_error_names_the_operation_and_the_code() {
     let table = Table::create().await;
     let store = DynamoStore::new(table.client.clone(), "no-such-table", Arc::new(SeededEntropy::new(1)));
-    let error = store.get(&[tenant_version("a", 1).key()]).await.unwrap_err().to_string();
-    assert!(error.contains("GetItem failed") && error.contains("ResourceNotFoundException"), "{error}");
+    let error = chain(&store.get(&[tenant_version("a", 1).key()]).await.unwrap_err());
+    assert!(error.starts_with("the store failed: GetItem failed: ResourceNotFoundException"), "{error}");
+}
+
+/// As if a newer release had written the URL.
+async fn make_newer(table: &Table) {
+    let key = Record::Url(url()).key();
+    let request = table.client.update_item().table_name(&table.name);
+    let request = request.key("pk", AttributeValue::S(key.partition)).key("sk", AttributeValue::S(key.sort));
+    let request =
+        request.update_expression("SET #record.#v = :v").expression_attribute_names("#record", "record");
+    let request = request.expression_attribute_names("#v", "v");
+    request.expression_attribute_values(":v", AttributeValue::N("99".to_owned())).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn outcomes_are_not_counted_on_a_record_of_a_newer_release() {
+    let table = Table::create().await;
+    let warm = table.store();
+    put(&warm, Record::Url(url()), Expect::Absent).await.unwrap();
+    make_newer(&table).await;
+    let key = Record::Url(url()).key();
+    // Without a hint, with one, and across a threshold.
+    for (store, count) in [(&table.store(), 1), (&warm, 1), (&warm, 200)] {
+        let counted = store.count_outcomes(&url().tenant, &url().id, outcomes(count, false, 0), NOW).await;
+        let Err(StoreError::Unreadable { key: found, source }) = counted else { panic!("{counted:?}") };
+        assert_eq!((found, source), (key.clone(), Unreadable::Newer(99)));
+    }
+    assert_eq!(find(&table.store(), &key).await, Some((Record::Newer { key: key.clone(), version: 99 }, 1)));
+    let request = table.client.get_item().table_name(&table.name).consistent_read(true);
+    let request = request.key("pk", AttributeValue::S(key.partition)).key("sk", AttributeValue::S(key.sort));
+    let item = request.send().await.unwrap().item.unwrap();
+    assert_eq!(item["window_attempts"].as_n().unwrap(), "0");
 }

@@ -1,4 +1,4 @@
-//! Queues of a test's own, on the emulator.
+//! Queues on the emulator.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ pub(crate) fn endpoint() -> String {
     endpoint.expect("HOLDFAST_AWS_ENDPOINT is not set: run infra/test, which starts the emulator")
 }
 
-/// Fresh queues, so that tests do not meet.
+/// New queues for each test.
 pub(crate) async fn queues(visibility: Duration) -> (Client, QueueUrls) {
     let client = Client::new(&connect::to_emulator(&endpoint(), TIMEOUTS).await);
     // Random, because the emulator keeps the queues of earlier runs.
     let name = format!("test-{:016x}", getrandom::u64().unwrap());
-    let made = async |which: &str| {
+    let create = async |which: &str| {
         let request = client
             .create_queue()
             .queue_name(format!("{name}-{which}"))
@@ -30,9 +30,9 @@ pub(crate) async fn queues(visibility: Duration) -> (Client, QueueUrls) {
         request.send().await.unwrap().queue_url.unwrap()
     };
     let urls = QueueUrls {
-        first: made("first").await,
-        retry: made("retry").await,
-        dead_letters: made("dead").await,
+        first: create("first").await,
+        retry: create("retry").await,
+        dead_letters: create("dead").await,
     };
     (client, urls)
 }

@@ -1,4 +1,4 @@
-//! An endpoint that answers what a test tells it to: real queues do not fail when asked to.
+//! An endpoint with scripted responses: an emulator does not fail on request.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A status and a body.
-pub(crate) type Answer = (u16, Value);
-type Script = dyn Fn(usize, &Request) -> Answer + Send + Sync;
+pub(crate) type Response = (u16, Value);
+type Script = dyn Fn(usize, &Request) -> Response + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) struct Request {
@@ -31,10 +31,10 @@ pub(crate) struct Endpoint {
     script: Arc<Script>,
 }
 
-/// Answers every request by the script, which is told how many came before.
+/// Responds by the script, which gets the number of earlier requests.
 pub(crate) async fn scripted(
     timeouts: Timeouts,
-    script: impl Fn(usize, &Request) -> Answer + Send + Sync + 'static,
+    script: impl Fn(usize, &Request) -> Response + Send + Sync + 'static,
 ) -> (Client, Endpoint) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -43,7 +43,7 @@ pub(crate) async fn scripted(
     tokio::spawn(async move {
         loop {
             let (stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(serving.clone().answer(stream));
+            tokio::spawn(serving.clone().respond(stream));
         }
     });
     (Client::new(&connect::to_emulator(&url, timeouts).await), endpoint)
@@ -55,7 +55,7 @@ impl Endpoint {
         self.requests.lock().unwrap().clone()
     }
 
-    async fn answer(self, mut stream: TcpStream) {
+    async fn respond(self, mut stream: TcpStream) {
         let request = read(&mut stream).await;
         let before = {
             let mut requests = self.requests.lock().unwrap();
@@ -94,9 +94,11 @@ async fn read(stream: &mut TcpStream) -> Request {
     Request { action, body: serde_json::from_slice(&body).unwrap() }
 }
 
-/// Takes every entry of the request but those that `fault` has something against: a code, and whether it is the sender's
-/// fault.
-pub(crate) fn taken_but(request: &Request, fault: impl Fn(&Value) -> Option<(&'static str, bool)>) -> Answer {
+/// Takes every entry except those with a `fault`: a code, and whether it is the sender's fault.
+pub(crate) fn taken_except(
+    request: &Request,
+    fault: impl Fn(&Value) -> Option<(&'static str, bool)>,
+) -> Response {
     let (mut taken, mut failed) = (Vec::new(), Vec::new());
     for entry in request.entries() {
         let id = &entry["Id"];
@@ -109,6 +111,6 @@ pub(crate) fn taken_but(request: &Request, fault: impl Fn(&Value) -> Option<(&'s
 }
 
 /// A whole request that fails.
-pub(crate) fn failed(status: u16, code: &str) -> Answer {
+pub(crate) fn failed(status: u16, code: &str) -> Response {
     (status, json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "as scripted" }))
 }

@@ -1,4 +1,4 @@
-//! What was posted, as bytes: at most so much, and within so long.
+//! The body of a request, limited in size and in the time it takes to arrive.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use http_body_util::BodyExt;
 use crate::{Problem, params};
 
 const MAX_BYTES: usize = 1_000_000;
-/// A body that is too large is still read up to this, and thrown away: whoever hangs up on a client in the middle of its
-/// request makes it miss the answer.
-const MAX_DISCARDED: usize = 8_000_000;
-const MAX_READ: Duration = Duration::from_secs(10);
+/// A body that is too large is still read up to this size, and discarded: a client whose connection is closed while it sends
+/// does not see the answer.
+const MAX_DISCARDED_BYTES: usize = 8_000_000;
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Posted(pub(crate) Bytes);
+pub(crate) struct RequestBody(pub(crate) Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Posted {
+impl<S: Send + Sync> FromRequest<S> for RequestBody {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Posted, Problem> {
+    async fn from_request(request: Request, _: &S) -> Result<RequestBody, Problem> {
         let (parts, body) = request.into_parts();
-        let read = tokio::time::timeout(MAX_READ, read(body)).await;
-        let posted = read.unwrap_or_else(|_| {
-            let detail = "The body did not arrive within 10 s. Send the request again.";
+        let read = tokio::time::timeout(READ_TIMEOUT, read(body)).await;
+        let body = read.unwrap_or_else(|_| {
+            let detail = "The body did not arrive within 10 s; send the request again.";
             Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
         })?;
-        params::refuse_unknown(parts.uri.query())?;
-        Ok(Posted(posted))
+        params::reject_unknown(parts.uri.query())?;
+        Ok(RequestBody(body))
     }
 }
 
@@ -38,10 +38,13 @@ async fn read(mut body: Body) -> Result<Bytes, Problem> {
     let mut rest = BytesMut::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::new(StatusCode::BAD_REQUEST, "The body broke off. Send the request again.");
+        let broken = |_| {
+            let detail = "The connection broke before the whole body arrived; send the request again.";
+            Problem::new(StatusCode::BAD_REQUEST, detail)
+        };
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         length += data.len();
-        if length > MAX_DISCARDED {
+        if length > MAX_DISCARDED_BYTES {
             break;
         }
         if length > MAX_BYTES {
@@ -58,7 +61,7 @@ async fn read(mut body: Body) -> Result<Bytes, Problem> {
     }
     match (length > MAX_BYTES, rest.is_empty()) {
         (true, _) => {
-            let detail = format!("The body has more than {MAX_BYTES} bytes. Post less at once.");
+            let detail = format!("The body is larger than {MAX_BYTES} bytes; send less at once.");
             Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         }
         (false, true) => Ok(first),

@@ -5,7 +5,7 @@ pub struct OsEntropy;
 
 impl Entropy for OsEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        // Ids and secrets without randomness would be worse than no answer at all.
-        getrandom::fill(bytes).expect("the operating system gives random bytes");
+        // Predictable ids and secrets would be worse than a crash.
+        getrandom::fill(bytes).expect("the operating system provides random bytes");
     }
 }

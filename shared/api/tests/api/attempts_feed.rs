@@ -1,4 +1,4 @@
-//! The latest attempts, followed live.
+//! The feed of the latest attempts.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -12,17 +12,17 @@ use holdfast_core::time::Timestamp;
 use holdfast_sim::SeededEntropy;
 use serde_json::{Value, json};
 
-use crate::activity::{Timed, beside, post};
+use crate::overview::{Timed, another_engine, post};
 use crate::world::World;
 
-/// By then everything that was written can be followed.
+/// After this long, everything that was written is in the feed.
 const SETTLED: Duration = Duration::from_secs(3);
 
 async fn follow(world: &World, after: &str, query: &str) -> (Vec<Value>, String, u64) {
     let after = if after.is_empty() { String::new() } else { format!("after={after}&") };
     let feed = world.get(&format!("/v1/attempts?{after}{query}")).await.expect(StatusCode::OK);
     let next = feed["next"].as_str().unwrap().to_owned();
-    (feed["items"].as_array().unwrap().clone(), next, feed["omitted"].as_u64().unwrap())
+    (feed["items"].as_array().unwrap().clone(), next, feed["left_out"].as_u64().unwrap())
 }
 
 fn events(items: &[Value]) -> Vec<&str> {
@@ -30,7 +30,7 @@ fn events(items: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn an_attempt_is_shown_in_a_line() {
+async fn an_attempt_is_summarised() {
     let world = World::new();
     let subscription = world.subscribe("a").await;
     world.receiver.status.store(503, Ordering::Relaxed);
@@ -38,7 +38,7 @@ async fn an_attempt_is_shown_in_a_line() {
     world.work().await;
     world.engine.flush_activity(false).await;
     let (items, next, _) = follow(&world, "", "").await;
-    assert!(items.is_empty(), "it may still change its place");
+    assert!(items.is_empty(), "its position may still change");
     world.clock.advance(SETTLED);
     let delivery = world.get("/v1/deliveries").await.expect(StatusCode::OK)["items"][0]["id"].clone();
     let expected = json!({
@@ -47,16 +47,16 @@ async fn an_attempt_is_shown_in_a_line() {
         "at": "2026-01-01T00:00:00.000Z", "outcome": "failure", "status": 503,
         "error": "status: the receiver answered 503", "ms": 3,
     });
-    // The same for whoever waited for it and for whoever asks now.
+    // The same with a cursor from before and without one.
     for after in ["", &next] {
-        let (items, next, omitted) = follow(&world, after, "").await;
-        assert_eq!((items, omitted), (vec![expected.clone()], 0));
+        let (items, next, left_out) = follow(&world, after, "").await;
+        assert_eq!((items, left_out), (vec![expected.clone()], 0));
         assert!(follow(&world, &next, "").await.0.is_empty());
     }
 }
 
 #[tokio::test]
-async fn the_latest_come_first_asked_and_last_shown() {
+async fn the_latest_attempts_are_shown_oldest_first() {
     let world = World::new();
     world.subscribe("a").await;
     for id in ["a", "b", "c", "d", "e"] {
@@ -74,7 +74,7 @@ async fn the_latest_come_first_asked_and_last_shown() {
     world.work().await;
     world.engine.flush_activity(true).await;
     world.clock.advance(SETTLED);
-    // Both stand in one record, and are shown one by one.
+    // Both are in one record, and are shown one by one.
     let (items, next, _) = follow(&world, &next, "limit=1").await;
     assert_eq!(events(&items), ["f"]);
     let (items, next, _) = follow(&world, &next, "limit=1").await;
@@ -83,7 +83,7 @@ async fn the_latest_come_first_asked_and_last_shown() {
 }
 
 #[tokio::test]
-async fn of_very_many_attempts_some_are_left_out_and_told() {
+async fn of_very_many_attempts_some_are_left_out_and_counted() {
     let world = World::new();
     world.subscribe("a").await;
     let ids: Vec<String> = (0..35).map(|n| format!("{n:02}")).collect();
@@ -91,8 +91,8 @@ async fn of_very_many_attempts_some_are_left_out_and_told() {
     world.work().await;
     world.engine.flush_activity(false).await;
     world.clock.advance(SETTLED);
-    let (items, next, omitted) = follow(&world, "", "").await;
-    assert_eq!((items.len(), omitted), (20, 15));
+    let (items, next, left_out) = follow(&world, "", "").await;
+    assert_eq!((items.len(), left_out), (20, 15));
     assert_eq!(events(&items), ids[15..].iter().map(String::as_str).collect::<Vec<_>>());
     assert_eq!(follow(&world, &next, "").await.2, 0);
     let all = world.get("/v1/overview").await.expect(StatusCode::OK);
@@ -100,33 +100,32 @@ async fn of_very_many_attempts_some_are_left_out_and_told() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_the_feed_is_of_no_other_list() {
+async fn a_cursor_of_the_feed_is_rejected_by_other_lists() {
     let world = World::new();
     world.subscribe("a").await;
     let (_, next, _) = follow(&world, "", "").await;
     assert_eq!(world.get(&format!("/v1/urls?cursor={next}")).await.problem(400), ["cursor"]);
     for bad in ["after=x", "limit=0", "limit=101", "cursor=x", "minutes=1", "after="] {
-        let told = world.get(&format!("/v1/attempts?{bad}")).await;
-        assert_eq!(told.problem(400), [bad.split('=').next().unwrap()], "{bad}");
+        let answer = world.get(&format!("/v1/attempts?{bad}")).await;
+        assert_eq!(answer.problem(400), [bad.split('=').next().unwrap()], "{bad}");
     }
 }
 
-/// What an engine wrote late: under an earlier time than what others have written meanwhile.
-async fn arrives_late(world: &World, event_id: &str, at_real: Timestamp) {
+/// Stores a summary with an earlier time than those that were stored before it.
+async fn write_late(world: &World, event_id: &str, at_real: Timestamp) {
     let record = world.store.all().into_iter().find_map(|record| match record {
-        Record::Glimpses(record) => Some(record),
+        Record::AttemptSummaries(record) => Some(record),
         _ => None,
     });
-    let AttemptSummaries { glimpses, .. } = record.clone().unwrap();
-    let mut glimpse = glimpses[0].clone();
-    glimpse.event_id = event_id.to_owned();
-    let late =
-        AttemptSummaries { at_real, engine: "late".into(), glimpses: vec![glimpse], ..record.unwrap() };
-    world.store.put_each(vec![Record::Glimpses(late)]).await.unwrap();
+    let record = record.unwrap();
+    let mut summary = record.summaries[0].clone();
+    summary.event_id = event_id.to_owned();
+    let late = AttemptSummaries { at_real, engine: "late".into(), summaries: vec![summary], ..record };
+    world.store.put_each(vec![Record::AttemptSummaries(late)]).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_is_written_a_little_late_is_not_missed() {
+async fn a_summary_that_is_written_a_little_late_is_not_missed() {
     let world = World::new();
     world.subscribe("a").await;
     post(&world, &["x"]).await;
@@ -138,7 +137,7 @@ async fn what_is_written_a_little_late_is_not_missed() {
     world.clock.advance(Duration::from_millis(1_900));
     let (items, next, _) = follow(&world, &next, "").await;
     assert!(items.is_empty());
-    arrives_late(&world, "late", written - Duration::from_millis(50)).await;
+    write_late(&world, "late", written - Duration::from_millis(50)).await;
     world.clock.advance(Duration::from_secs(1));
     let (items, _, _) = follow(&world, &next, "").await;
     let mut seen = events(&items);
@@ -147,13 +146,14 @@ async fn what_is_written_a_little_late_is_not_missed() {
 }
 
 #[tokio::test]
-async fn several_engines_are_followed_without_gaps_or_repeats() {
+async fn the_feed_of_several_engines_has_no_gaps_or_repeats() {
     for seed in 0..20 {
         let world = World::new();
         world.subscribe("a").await;
         let dice = SeededEntropy::new(seed);
-        let engines: Vec<_> =
-            (0..3).map(|n| beside(&world, 100 + n, Arc::new(Timed(Mutex::new(vec![7; 500]))))).collect();
+        let engines: Vec<_> = (0..3)
+            .map(|n| another_engine(&world, 100 + n, Arc::new(Timed(Mutex::new(vec![7; 500])))))
+            .collect();
         let (mut posted, mut seen, mut next) = (0, Vec::new(), String::new());
         (_, next, _) = follow(&world, &next, "").await;
         for _ in 0..150 {
@@ -171,9 +171,9 @@ async fn several_engines_are_followed_without_gaps_or_repeats() {
                 4 => world.clock.advance(Duration::from_millis(dice.next_u64() % 900)),
                 _ => {
                     let limit = 1 + dice.next_u64() % 4;
-                    let (items, after, omitted) = follow(&world, &next, &format!("limit={limit}")).await;
+                    let (items, after, left_out) = follow(&world, &next, &format!("limit={limit}")).await;
                     assert!(items.len() as u64 <= limit);
-                    assert_eq!(omitted, 0, "so few are never too many");
+                    assert_eq!(left_out, 0, "so few are never left out");
                     seen.extend(events(&items).into_iter().map(str::to_owned));
                     next = after;
                 }
@@ -199,7 +199,7 @@ async fn several_engines_are_followed_without_gaps_or_repeats() {
 }
 
 #[tokio::test]
-async fn the_cheapest_log_shows_trouble_only() {
+async fn the_cheapest_log_shows_only_failures() {
     let world = World::with(true, DeliveryLog::Trouble);
     world.subscribe("a").await;
     post(&world, &["good"]).await;

@@ -1,4 +1,4 @@
-//! Answers that are not problems.
+//! Responses that are not problems.
 
 use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -9,20 +9,20 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::auth::Owned;
-use crate::cursor::ListTag;
+use crate::auth::ListItem;
+use crate::cursor::CursorCodec;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// Answers hold secrets and change at any time.
+/// Responses hold secrets and change at any time.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-pub(crate) fn json<T: Serialize>(status: StatusCode, answer: &T) -> Response {
-    // Only maps with keys that are no text could fail, and answers have none.
-    let body = serde_json::to_vec(answer).expect("answers are plain data");
-    of_bytes(status, JSON, body)
+pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
+    // Only maps whose keys are not strings could fail, and responses have none.
+    let body = serde_json::to_vec(value).expect("responses are plain data");
+    with_body(status, JSON, body)
 }
 
-pub(crate) fn of_bytes(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Response {
+pub(crate) fn with_body(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Response {
     let mut response = empty(status);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
     *response.body_mut() = Body::from(body);
@@ -37,31 +37,31 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 }
 
 #[derive(Serialize)]
-struct ListAnswer<T> {
+struct ListJson<T> {
     items: Vec<T>,
     next: Option<String>,
 }
 
-/// One page of a list, with the cursor of the next. Each item says whose it is where the list is of all tenants.
-pub(crate) fn list<'a, T, A: Serialize>(
-    page: &'a ListPage<Owned<T>>,
-    tag: &ListTag,
-    mut shown: impl FnMut(&'a T) -> A,
+/// One page of a list, with the cursor of the next. In a list of all tenants each item names its tenant.
+pub(crate) fn list<'a, T, J: Serialize>(
+    page: &'a ListPage<ListItem<T>>,
+    cursors: &CursorCodec,
+    mut to_json: impl FnMut(&'a T) -> J,
 ) -> Response {
     #[derive(Serialize)]
-    struct Item<'a, A> {
+    struct ItemJson<'a, J> {
         #[serde(skip_serializing_if = "Option::is_none")]
         tenant: Option<&'a Tenant>,
         #[serde(flatten)]
-        shown: A,
+        item: J,
     }
-    let of = |owned: &'a Owned<T>| Item { tenant: owned.tenant.as_ref(), shown: shown(&owned.item) };
-    list_of(page.items.iter().map(of).collect(), tag, page.next.as_deref())
+    let of = |found: &'a ListItem<T>| ItemJson { tenant: found.tenant.as_ref(), item: to_json(&found.item) };
+    list_of(page.items.iter().map(of).collect(), cursors, page.next.as_deref())
 }
 
-/// One page of a list that belongs to nobody.
-pub(crate) fn list_of<A: Serialize>(items: Vec<A>, tag: &ListTag, next: Option<&str>) -> Response {
-    json(StatusCode::OK, &ListAnswer { items, next: next.map(|next| tag.cursor(next)) })
+/// One page of a list whose items are ready to be shown.
+pub(crate) fn list_of<J: Serialize>(items: Vec<J>, cursors: &CursorCodec, next: Option<&str>) -> Response {
+    json(StatusCode::OK, &ListJson { items, next: next.map(|next| cursors.encode(next)) })
 }
 
 /// A time as the API writes it: RFC 3339 in UTC.

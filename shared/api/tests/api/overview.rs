@@ -1,4 +1,4 @@
-//! The overview: what happened by the minute, and what waits for somebody.
+//! The overview: activity by the minute, and the current counts.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -7,48 +7,41 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use futures_util::FutureExt;
-use holdfast_core::engine::{Engine, Ports, Settings, Verdict};
+use holdfast_core::engine::{Engine, Ports, Settings};
 use holdfast_core::ids::EventKey;
 use holdfast_core::ports::{
-    Answer, AttemptRequest, AttemptResult, Clock, FailureKind, Receipt, Received, Sender, Store,
+    AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Receipt, Received, Sender,
+    Settlement, Store,
 };
-use holdfast_core::records::Message;
-use holdfast_core::records::{DeliveryRecord, Record};
+use holdfast_core::records::{DeliveryRecord, DeliveryTicket, Message, Record};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::{Puts, SeededEntropy};
+use holdfast_sim::Puts;
 use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Another engine on the same store and queues, as another machine would be.
-pub(crate) fn beside(world: &World, seed: u64, sender: Arc<dyn Sender>) -> Engine {
-    let ports = Ports {
-        store: world.store.clone(),
-        queue: world.queue.clone(),
-        sender,
-        clock: world.clock.clone(),
-        entropy: Arc::new(SeededEntropy::new(seed)),
-    };
-    Engine::new(ports, Settings::default())
+/// The engine of another machine with the same store and queues.
+pub(crate) fn another_engine(world: &World, seed: u64, sender: Arc<dyn Sender>) -> Engine {
+    Engine::new(Ports { sender, ..world.ports(seed) }, Settings::default())
 }
 
-/// Takes as long as it is told, each time another one of these.
+/// Takes one of these times, in ms, for each request, the last one first.
 pub(crate) struct Timed(pub(crate) Mutex<Vec<u64>>);
 
 #[async_trait]
 impl Sender for Timed {
     async fn send(&self, _: AttemptRequest) -> AttemptResult {
         let ms = self.0.lock().unwrap().pop().unwrap();
-        let answer = match ms {
-            0..5_000 => Answer::Status { status: 204, excerpt: String::new(), retry_after: None },
-            _ => Answer::Failed { kind: FailureKind::Timeout, detail: "no answer".to_owned() },
+        let response = match ms {
+            0..5_000 => AttemptResponse::Status { status: 204, excerpt: String::new(), retry_after: None },
+            _ => AttemptResponse::Failed { kind: FailureKind::Timeout, detail: "no answer".to_owned() },
         };
-        AttemptResult { answer, took: Duration::from_millis(ms) }
+        AttemptResult { response, took: Duration::from_millis(ms) }
     }
 }
 
-/// Never answers.
+/// Never responds.
 struct Silent;
 
 #[async_trait]
@@ -80,12 +73,13 @@ pub(crate) fn deliveries(world: &World) -> Vec<DeliveryRecord> {
 
 fn ticket(record: &DeliveryRecord) -> Vec<Received> {
     let (key, url_id) = (record.key.clone(), record.url_id.clone());
-    let message = Message::Delivery { key, url_id, epoch: record.epoch, n: record.next_attempt };
+    let number = record.progress.number();
+    let message = Message::Delivery(DeliveryTicket { key, url_id, epoch: number.epoch, n: number.n });
     vec![Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 }]
 }
 
 #[tokio::test]
-async fn nothing_has_happened_at_first() {
+async fn the_overview_is_empty_at_first() {
     let world = World::new();
     let minute = |minute: &str| {
         json!({"minute": format!("2026-01-01T00:{minute}:00.000Z"), "events": 0,
@@ -105,8 +99,8 @@ async fn nothing_has_happened_at_first() {
     assert_eq!(overview(&world, "").await["minutes"].as_array().unwrap().len(), 60);
     assert_eq!(overview(&world, "?minutes=1440").await["minutes"].as_array().unwrap().len(), 1_440);
     for bad in ["minutes=0", "minutes=1441", "minutes=x", "minutes=-1", "limit=5", "cursor=x"] {
-        let told = world.get(&format!("/v1/overview?{bad}")).await;
-        assert_eq!(told.problem(400), [bad.split('=').next().unwrap()], "{bad}");
+        let answer = world.get(&format!("/v1/overview?{bad}")).await;
+        assert_eq!(answer.problem(400), [bad.split('=').next().unwrap()], "{bad}");
     }
 }
 
@@ -116,7 +110,7 @@ async fn events_and_attempts_are_counted_in_their_minute() {
     world.subscribe("a").await;
     world.subscribe("b").await;
     post(&world, &["x", "y"]).await;
-    // A repeat is no event.
+    // A duplicate is not counted.
     post(&world, &["x"]).await;
     world.work().await;
     world.engine.flush_activity(false).await;
@@ -141,27 +135,27 @@ async fn events_and_attempts_are_counted_in_their_minute() {
     // Estimated between 2 and 3 ms, which is as exact as it gets.
     assert_eq!(minutes[1]["latency_ms"], json!({"average": 3, "p50": 2, "p95": 3, "max": 3}));
     assert_eq!(shown["waiting"], json!({"count": 2, "more": false}));
-    // Written again and again, it stays the same; of fewer minutes the totals are smaller.
+    // Writing it again changes nothing; fewer minutes have smaller totals.
     assert_eq!(overview(&world, "?minutes=4").await, shown);
     assert_eq!(row(&overview(&world, "?minutes=1").await["totals"]), [0, 0, 2, 0]);
 }
 
 #[tokio::test]
-async fn an_interrupted_attempt_is_counted_and_took_no_time() {
+async fn an_interrupted_attempt_is_counted_without_a_latency() {
     let world = World::new();
     world.subscribe("a").await;
     world.receiver.status.store(500, Ordering::Relaxed);
     post(&world, &["x"]).await;
     world.work().await;
     world.clock.advance(Duration::from_secs(90));
-    let silent = beside(&world, 1, Arc::new(Silent));
+    let silent = another_engine(&world, 1, Arc::new(Silent));
     for _ in 0..2 {
         let record = deliveries(&world).remove(0);
         assert!(silent.handle(ticket(&record), Timestamp::MAX).now_or_never().is_none());
         world.clock.advance(Duration::from_secs(31));
     }
     let record = deliveries(&world).remove(0);
-    assert_eq!(world.engine.handle(ticket(&record), Timestamp::MAX).await, [Verdict::Done]);
+    assert_eq!(world.engine.handle(ticket(&record), Timestamp::MAX).await, [Settlement::Delete]);
     let shown = overview(&world, "?minutes=3").await;
     assert_eq!(shown["totals"]["attempts"], json!({"success": 0, "failure": 1, "interrupted": 1}));
     assert_eq!(shown["minutes"][2]["latency_ms"], Value::Null);
@@ -175,15 +169,15 @@ async fn an_interrupted_attempt_is_counted_and_took_no_time() {
 }
 
 #[tokio::test]
-async fn latency_is_told_over_all_engines() {
+async fn latency_covers_all_engines() {
     let world = World::new();
     world.subscribe("a").await;
     // 100 attempts: 1 ms to 99 ms on one engine, and one that did not answer on another.
     let ids: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     post(&world, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let engines = [
-        beside(&world, 1, Arc::new(Timed(Mutex::new((1..=99).collect())))),
-        beside(&world, 2, Arc::new(Timed(Mutex::new(vec![5_000])))),
+        another_engine(&world, 1, Arc::new(Timed(Mutex::new((1..=99).collect())))),
+        another_engine(&world, 2, Arc::new(Timed(Mutex::new(vec![5_000])))),
     ];
     let batch = world.receive(100).await;
     let mut batch = batch.into_iter();
@@ -195,17 +189,17 @@ async fn latency_is_told_over_all_engines() {
     assert_eq!(shown["totals"]["attempts"], json!({"success": 99, "failure": 1, "interrupted": 0}));
     let latency = &shown["latency_ms"];
     assert_eq!((&latency["average"], &latency["max"]), (&json!(99), &json!(5_000)));
-    // Exact are 50 and 95: told to their power of two.
+    // The exact values are 50 and 95; the histogram knows the power of two.
     assert!((32..64).contains(&latency["p50"].as_u64().unwrap()), "{latency}");
     assert!((64..128).contains(&latency["p95"].as_u64().unwrap()), "{latency}");
 }
 
 #[tokio::test]
-async fn what_waits_is_parked_or_dead_is_counted() {
+async fn waiting_parked_and_dead_deliveries_are_counted() {
     let world = World::new();
     let held = world.subscribe("held").await["url_id"].as_str().unwrap().to_owned();
     let failing = world.subscribe("failing").await["url_id"].as_str().unwrap().to_owned();
-    // A second subscription to the same URL is no second URL.
+    // A second subscription with the same URL does not add a URL.
     let again = json!({"url": "https://receiver.example/failing", "event_types": ["never"]});
     world.post("/v1/subscriptions", again.to_string()).await.expect(StatusCode::CREATED);
     world.subscribe("third").await;
@@ -221,7 +215,7 @@ async fn what_waits_is_parked_or_dead_is_counted() {
     world.post(&format!("/v1/urls/{failing}/disable"), "").await.expect(StatusCode::OK);
     let shown = overview(&world, "?minutes=1").await;
     assert_eq!(shown["urls"], json!({"enabled": 1, "disabled": 1, "frozen": 1, "more": false}));
-    // Nothing has touched them, but their time is over.
+    // They are expired, although no record was written.
     world.clock.advance(Duration::from_secs(53 * 3600));
     post(&world, &["y"]).await;
     assert_eq!(states().await, [0, 0, 3]);
@@ -230,8 +224,9 @@ async fn what_waits_is_parked_or_dead_is_counted() {
     assert_eq!(states().await, [2, 1, 3]);
     world.engine.sweep().await.unwrap();
     world.work().await;
-    assert_eq!(states().await, [2, 1, 3], "now something has touched them");
-    let ended = deliveries(&world).iter().filter(|record| record.state == DeliveryState::Dead).count();
+    assert_eq!(states().await, [2, 1, 3], "now their records say so");
+    let ended =
+        deliveries(&world).iter().filter(|record| record.progress.state == DeliveryState::Dead).count();
     assert_eq!(ended, 3);
     for url in [&held, &failing] {
         world.post(&format!("/v1/urls/{url}/enable"), "").await.expect(StatusCode::OK);
@@ -254,14 +249,14 @@ async fn counting_ends_at_a_thousand() {
             let mut record = one.clone();
             let age_ms = age_h * 3_600_000;
             record.accepted_at = Timestamp::from_millis(one.accepted_at.as_millis() - age_ms);
-            record.expires_at = Timestamp::from_millis(one.expires_at.as_millis() - age_ms);
+            record.progress.expires_at = Timestamp::from_millis(one.progress.expires_at.as_millis() - age_ms);
             record.key.event_key = EventKey::of(&format!("{state:?} {n}"), record.accepted_at);
-            record.state = state;
+            record.progress.state = state;
             Record::Delivery(record)
         })
     };
     world.store.put_each(others(DeliveryState::Waiting, 999, 0).collect()).await.unwrap();
-    // Some are old: most of them past their time, and none of these is alive.
+    // These are expired, so they count as dead.
     world.store.put_each(others(DeliveryState::Parked, 600, 60).collect()).await.unwrap();
     world.store.put_each(others(DeliveryState::Dead, 500, 0).collect()).await.unwrap();
     let shown = overview(&world, "?minutes=1").await;
@@ -270,19 +265,19 @@ async fn counting_ends_at_a_thousand() {
     assert_eq!(shown["dead"], json!({"count": 1_000, "more": true}));
     world.store.put_each(others(DeliveryState::Waiting, 1_000, 0).collect()).await.unwrap();
     assert_eq!(overview(&world, "?minutes=1").await["waiting"], json!({"count": 1_000, "more": true}));
-    assert_eq!(world.clock.now(), world.clock.now_real(), "both clocks run alike here");
+    assert_eq!(world.clock.now(), world.clock.now_real(), "both clocks run at the same speed here");
 }
 
-/// How many attempts the overview shows, without anything being written for it.
+/// How many attempts the overview shows, without writing the counters first.
 async fn attempts_shown(world: &World) -> u64 {
     let shown = world.get("/v1/overview?minutes=5").await.expect(StatusCode::OK);
     shown["totals"]["attempts"]["success"].as_u64().unwrap()
 }
 
-async fn glimpses_shown(world: &World) -> (usize, u64) {
+async fn summaries_shown(world: &World) -> (usize, u64) {
     world.clock.advance(Duration::from_secs(3));
     let feed = world.get("/v1/attempts?limit=100").await.expect(StatusCode::OK);
-    (feed["items"].as_array().unwrap().len(), feed["omitted"].as_u64().unwrap())
+    (feed["items"].as_array().unwrap().len(), feed["left_out"].as_u64().unwrap())
 }
 
 async fn deliver(world: &World, events: usize, name: &str) {
@@ -292,22 +287,22 @@ async fn deliver(world: &World, events: usize, name: &str) {
 }
 
 #[tokio::test]
-async fn it_is_written_about_once_a_second() {
+async fn counters_are_written_about_once_a_second() {
     let world = World::new();
     world.subscribe("a").await;
     for n in 0..20 {
         deliver(&world, 1, &format!("{n}-")).await;
         world.engine.flush_activity(false).await;
     }
-    assert_eq!(attempts_shown(&world).await, 5, "a few at once, and then no more for now");
+    assert_eq!(attempts_shown(&world).await, 5, "a few at once, and then no more within the second");
     world.clock.advance(Duration::from_secs(1));
     world.engine.flush_activity(false).await;
     assert_eq!(attempts_shown(&world).await, 20);
-    assert_eq!(glimpses_shown(&world).await, (20, 0));
+    assert_eq!(summaries_shown(&world).await, (20, 0));
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_kept_within_bounds() {
+async fn counters_that_cannot_be_written_are_kept_up_to_a_limit() {
     let world = World::new();
     world.subscribe("a").await;
     for n in 0..3 {
@@ -319,11 +314,11 @@ async fn what_cannot_be_written_is_kept_within_bounds() {
     assert_eq!(attempts_shown(&world).await, 0);
     world.engine.flush_activity(true).await;
     assert_eq!(attempts_shown(&world).await, 30);
-    assert_eq!(glimpses_shown(&world).await, (20, 10));
+    assert_eq!(summaries_shown(&world).await, (20, 10));
 }
 
 #[tokio::test]
-async fn one_writes_at_a_time_and_one_that_is_stuck_costs_only_glimpses() {
+async fn one_flush_runs_at_a_time_and_a_stuck_one_loses_only_summaries() {
     let world = World::new();
     world.subscribe("a").await;
     deliver(&world, 2, "first").await;
@@ -333,16 +328,19 @@ async fn one_writes_at_a_time_and_one_that_is_stuck_costs_only_glimpses() {
         assert!(stuck.as_mut().now_or_never().is_none());
         world.store.let_puts_be(Puts::Written);
         deliver(&world, 3, "second").await;
-        assert!(world.engine.flush_activity(true).now_or_never().is_some(), "nobody waits for another");
+        assert!(
+            world.engine.flush_activity(true).now_or_never().is_some(),
+            "a flush does not wait for another"
+        );
         assert_eq!(attempts_shown(&world).await, 0);
     }
     world.engine.flush_activity(true).await;
     assert_eq!(attempts_shown(&world).await, 5);
-    assert_eq!(glimpses_shown(&world).await, (3, 0));
+    assert_eq!(summaries_shown(&world).await, (3, 0));
 }
 
 #[tokio::test]
-async fn it_is_removed_when_nobody_asks_for_it_any_more() {
+async fn activity_is_removed_after_its_retention() {
     let world = World::new();
     world.subscribe("a").await;
     deliver(&world, 1, "x").await;
@@ -350,7 +348,7 @@ async fn it_is_removed_when_nobody_asks_for_it_any_more() {
     let kept = |world: &World| {
         let all = world.store.all();
         let minutes = all.iter().filter(|record| matches!(record, Record::Minute(_))).count();
-        (minutes, all.iter().filter(|record| matches!(record, Record::Glimpses(_))).count())
+        (minutes, all.iter().filter(|record| matches!(record, Record::AttemptSummaries(_))).count())
     };
     for (hours, expected) in [(0, (1, 1)), (1, (1, 0)), (23, (1, 0)), (1, (0, 0))] {
         world.clock.advance(Duration::from_secs(hours * 3600 + 1));

@@ -1,4 +1,4 @@
-//! A dead letter is found with the `holdfast` command, and sent back with it.
+//! `holdfast dead-letters` finds a dead letter and sends it back to its queue.
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
@@ -35,9 +35,9 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     Ok(())
 }
 
-/// A message as it might have died: good, but nobody could work at it.
+/// A valid message, such as one that died because of an outage.
 async fn first_attempt(scene: &Scene<'_>, subscription: &Subscription) -> Result<(Message, Bytes)> {
-    // The schedule's time is taken from an event that is accepted now.
+    // The schedule time comes from an event that is accepted now.
     let posted = scene.post("one").await?;
     scene.arrivals(&subscription.path, 1, scene.soon()).await?;
     let event = scene.host.get(&format!("/v1/events/{posted}")).await?.expect(200)?;
@@ -72,7 +72,7 @@ async fn dead_letters(cloud: &Cloud, args: &[&str]) -> Result<String> {
         .kill_on_drop(true)
         .output()
         .await?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "holdfast dead-letters {args:?}: {} {said}", output.status);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "holdfast dead-letters {args:?}: {} {stderr}", output.status);
     Ok(String::from_utf8(output.stdout)?)
 }

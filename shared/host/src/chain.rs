@@ -1,6 +1,6 @@
 use std::error::Error;
 
-/// An error and all that led to it, in one line.
+/// Returns an error and its sources in one line, for the log.
 #[must_use]
 pub fn chain(error: &dyn Error) -> String {
     let mut line = error.to_string();
@@ -22,7 +22,7 @@ mod tests {
     struct Outer(#[source] std::io::Error);
 
     #[test]
-    fn the_cause_is_told_too() {
+    fn the_sources_follow_the_error() {
         let error = Outer(std::io::Error::other("connection refused"));
         assert_eq!(chain(&error), "the key cannot be read: connection refused");
     }

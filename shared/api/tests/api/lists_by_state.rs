@@ -1,4 +1,4 @@
-//! Lists of what is in one state.
+//! Lists filtered by state.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use serde_json::Value;
 
-use crate::activity::post;
+use crate::overview::post;
 use crate::world::World;
 
-/// All pages of a list.
+/// The items of all pages of a list.
 async fn pages(world: &World, path: &str, limit: usize) -> Vec<Value> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     loop {
@@ -25,7 +25,7 @@ async fn pages(world: &World, path: &str, limit: usize) -> Vec<Value> {
     }
 }
 
-/// Deliveries in all states: some of them past their time without anything having touched them.
+/// Deliveries in all states, some of them expired without a record that says so.
 async fn mixed() -> World {
     let world = World::new();
     let held = world.subscribe("held").await["url_id"].as_str().unwrap().to_owned();
@@ -48,7 +48,7 @@ async fn mixed() -> World {
 }
 
 #[tokio::test]
-async fn a_state_is_listed_as_if_everything_had_been_looked_through() {
+async fn a_list_by_state_equals_the_filtered_full_list() {
     let world = mixed().await;
     let all = pages(&world, "/v1/deliveries?since=2020-01-01T00:00:00Z", 100).await;
     let mut by_state: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
@@ -56,7 +56,7 @@ async fn a_state_is_listed_as_if_everything_had_been_looked_through() {
         by_state.entry(delivery["state"].as_str().unwrap()).or_default().push(delivery.clone());
     }
     let counts: BTreeMap<&str, usize> = by_state.iter().map(|(state, all)| (*state, all.len())).collect();
-    // Three to each of the three subscriptions are dead: unsubscribed, or expired while they waited or were parked.
+    // Three of each subscription are dead: unsubscribed, or expired while waiting or parked.
     assert_eq!(counts, BTreeMap::from([("waiting", 4), ("parked", 4), ("dead", 9)]));
     for (state, expected) in &by_state {
         for limit in [1, 2, 5, 100] {
@@ -71,10 +71,10 @@ async fn a_state_is_listed_as_if_everything_had_been_looked_through() {
 }
 
 #[tokio::test]
-async fn a_list_of_a_state_goes_on_while_deliveries_leave_it() {
+async fn a_list_by_state_continues_while_deliveries_leave_the_state() {
     let world = mixed().await;
     let first = world.get("/v1/deliveries?state=waiting&limit=2").await.expect(StatusCode::OK);
-    // What was shown is delivered meanwhile, and what comes next is still found.
+    // Listed deliveries are delivered before the next page is read.
     world.receiver.status.store(200, Ordering::Relaxed);
     let rest = pages(&world, "/v1/deliveries?state=waiting", 100).await;
     let cursor = first["next"].as_str().unwrap();
@@ -86,7 +86,7 @@ async fn a_list_of_a_state_goes_on_while_deliveries_leave_it() {
 }
 
 #[tokio::test]
-async fn urls_in_trouble_come_in_pages() {
+async fn urls_are_listed_by_state_in_pages() {
     let world = World::new();
     for n in 0..7 {
         let url = world.subscribe(&n.to_string()).await["url_id"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! A subscription is changed in part.
+//! Updates of a subscription.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ async fn deliveries_of(world: &World, event: Value) -> Value {
 }
 
 #[tokio::test]
-async fn what_is_given_is_changed_and_the_rest_stays() {
+async fn only_given_fields_change() {
     let world = World::new();
     let new = json!({
         "url": "https://receiver.example/a", "event_types": ["order.*"], "auth_token": "t0ken",
@@ -35,20 +35,20 @@ async fn what_is_given_is_changed_and_the_rest_stays() {
         (json!({"active": true, "description": "x"}), json!({"active": true, "description": "x"})),
     ] {
         expected.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
-        let told = world.patch(&path, patch.to_string()).await.expect(StatusCode::OK);
-        assert_eq!(told, expected, "{patch}");
+        let answer = world.patch(&path, patch.to_string()).await.expect(StatusCode::OK);
+        assert_eq!(answer, expected, "{patch}");
         assert_eq!(world.get(&path).await.expect(StatusCode::OK), expected, "{patch}");
     }
-    let told = world.patch(&path, r#"{"url":"https://Receiver.example/b#c"}"#).await.expect(StatusCode::OK);
-    assert_eq!(told["url"], "https://receiver.example/b");
-    let url = world.get(&format!("/v1/urls/{}", told["url_id"].as_str().unwrap())).await;
+    let answer = world.patch(&path, r#"{"url":"https://Receiver.example/b#c"}"#).await.expect(StatusCode::OK);
+    assert_eq!(answer["url"], "https://receiver.example/b");
+    let url = world.get(&format!("/v1/urls/{}", answer["url_id"].as_str().unwrap())).await;
     assert_eq!(url.expect(StatusCode::OK)["state"], "enabled");
     let listed = world.get("/v1/urls").await.expect(StatusCode::OK);
     assert_eq!(listed["items"].as_array().unwrap().len(), 2, "both URLs are known");
 }
 
 #[tokio::test]
-async fn all_faults_are_named_and_nothing_is_changed() {
+async fn an_invalid_patch_names_all_errors_and_changes_nothing() {
     let world = World::new();
     let subscription = world.subscribe("a").await;
     let path = path_of(&subscription);
@@ -78,14 +78,14 @@ async fn all_faults_are_named_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn it_cannot_become_equal_to_another() {
+async fn a_subscription_cannot_become_equal_to_another() {
     let world = World::new();
     let (a, b) = (world.subscribe("a").await, world.subscribe("b").await);
-    let told = world.patch(&path_of(&b), r#"{"url":"https://receiver.example/a"}"#).await;
-    told.problem(409);
-    assert!(told.detail().contains(a["id"].as_str().unwrap()), "{}", told.detail());
+    let answer = world.patch(&path_of(&b), r#"{"url":"https://receiver.example/a"}"#).await;
+    answer.problem(409);
+    assert!(answer.detail().contains(a["id"].as_str().unwrap()), "{}", answer.detail());
     assert_eq!(world.get(&path_of(&b)).await.expect(StatusCode::OK)["url"], b["url"]);
-    // Its own form is no other, and what it was is free once it has changed.
+    // It may be equal to itself, and its old form is free after a change.
     world.patch(&path_of(&a), r#"{"event_types":["*","*"]}"#).await.expect(StatusCode::OK);
     world.patch(&path_of(&a), r#"{"event_types":["x"]}"#).await.expect(StatusCode::OK);
     world.patch(&path_of(&b), r#"{"url":"https://receiver.example/a"}"#).await.expect(StatusCode::OK);
@@ -94,7 +94,7 @@ async fn it_cannot_become_equal_to_another() {
 }
 
 #[tokio::test]
-async fn a_change_made_a_moment_ago_counts() {
+async fn a_change_applies_to_the_next_event() {
     let world = World::new();
     let event = |customer: u32| json!({"type": "order.created", "data": {"customer": customer}});
     assert_eq!(deliveries_of(&world, event(1)).await, 0);

@@ -1,4 +1,4 @@
-//! What a subscription has under way follows it.
+//! Live deliveries follow the changes of their subscription.
 
 use std::time::Duration;
 
@@ -9,8 +9,7 @@ use crate::world::World;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A subscription at `path` with one delivery that waits for its next attempt and one that is parked, because its URL was frozen
-/// in between.
+/// A subscription with a waiting delivery and one that is parked, because its URL was frozen in between.
 struct Scene {
     world: World,
     subscription: Value,
@@ -22,14 +21,14 @@ impl Scene {
     async fn new() -> Scene {
         let world = World::new();
         let subscription = world.subscribe("old").await;
-        world.receiver.answer("old", 500);
+        world.receiver.respond_at("old", 500);
         let waiting = post(&world).await;
         let scene = Scene { waiting, parked: String::new(), subscription, world };
         scene.change_url_state("freeze").await;
         let parked = post(&scene.world).await;
         let scene = Scene { parked, ..scene };
         assert_eq!(scene.states().await, ["waiting", "parked"]);
-        assert_eq!(scene.world.receiver.arrived("old").len(), 1);
+        assert_eq!(scene.world.receiver.requests_to("old").len(), 1);
         scene
     }
 
@@ -37,7 +36,7 @@ impl Scene {
         format!("/v1/subscriptions/{}", self.subscription["id"].as_str().unwrap())
     }
 
-    async fn steer(&self, action: &str) {
+    async fn change_url_state(&self, action: &str) {
         let url_id = self.subscription["url_id"].as_str().unwrap();
         self.world.post(&format!("/v1/urls/{url_id}/{action}"), "").await.expect(StatusCode::OK);
     }
@@ -56,12 +55,11 @@ impl Scene {
     }
 
     async fn patch(&self, patch: Value) -> Value {
-        let told = self.world.patch(&self.path(), patch.to_string()).await.expect(StatusCode::OK);
+        let answer = self.world.patch(&self.path(), patch.to_string()).await.expect(StatusCode::OK);
         self.world.work().await;
-        told
+        answer
     }
 
-    /// Enough for everything that is due, and for the steps of a release.
     async fn hours(&self, hours: u32) {
         for _ in 0..hours * 60 {
             self.world.clock.advance(HOUR / 60);
@@ -72,31 +70,31 @@ impl Scene {
 }
 
 async fn post(world: &World) -> String {
-    let told = world.post("/v1/events", r#"{"type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    let answer = world.post("/v1/events", r#"{"type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
     world.work().await;
-    told["id"].as_str().unwrap().to_owned()
+    answer["id"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]
-async fn another_url_gets_what_waits_and_what_is_parked() {
+async fn waiting_and_parked_deliveries_move_to_the_new_url() {
     let scene = Scene::new().await;
     let due = scene.both("due_at").await;
-    let told = scene.patch(json!({"url": "https://receiver.example/new"})).await;
-    assert_eq!(scene.both("url_id").await, [told["url_id"].clone(), told["url_id"].clone()]);
-    assert_eq!(scene.both("url").await, [told["url"].clone(), told["url"].clone()]);
-    // What was parked is let go, because the new URL is enabled; what waits is not early.
+    let answer = scene.patch(json!({"url": "https://receiver.example/new"})).await;
+    assert_eq!(scene.both("url_id").await, [answer["url_id"].clone(), answer["url_id"].clone()]);
+    assert_eq!(scene.both("url").await, [answer["url"].clone(), answer["url"].clone()]);
+    // The parked one is released, because the new URL is enabled; the waiting one keeps its due time.
     assert_eq!(scene.states().await, ["waiting", "delivered"]);
     assert_eq!(scene.both("due_at").await[0], due[0]);
     let old = scene.world.get(&format!("/v1/urls/{}", scene.subscription["url_id"].as_str().unwrap())).await;
     assert_eq!(old.expect(StatusCode::OK)["parked"], 0);
     scene.hours(1).await;
     assert_eq!(scene.states().await, ["delivered", "delivered"]);
-    assert_eq!(scene.world.receiver.arrived("new").len(), 2);
-    assert_eq!(scene.world.receiver.arrived("old").len(), 1, "nothing more at the old URL");
+    assert_eq!(scene.world.receiver.requests_to("new").len(), 2);
+    assert_eq!(scene.world.receiver.requests_to("old").len(), 1, "nothing more at the old URL");
 }
 
 #[tokio::test]
-async fn another_url_that_is_frozen_parks_them_until_it_is_enabled() {
+async fn at_a_frozen_new_url_they_are_parked_until_it_is_enabled() {
     let scene = Scene::new().await;
     let other = scene.world.subscribe("new").await;
     let path = format!("/v1/urls/{}", other["url_id"].as_str().unwrap());
@@ -107,19 +105,19 @@ async fn another_url_that_is_frozen_parks_them_until_it_is_enabled() {
     scene.hours(1).await;
     assert_eq!(scene.states().await, ["parked", "parked"]);
     assert_eq!(scene.world.get(&path).await.expect(StatusCode::OK)["parked"], 2);
-    // At the old URL there is nothing to let go.
+    // Nothing is parked at the old URL any more.
     scene.change_url_state("enable").await;
     scene.hours(1).await;
     assert_eq!(scene.states().await, ["parked", "parked"]);
     scene.world.post(&format!("{path}/enable"), "").await.expect(StatusCode::OK);
     scene.hours(1).await;
     assert_eq!(scene.states().await, ["delivered", "delivered"]);
-    assert_eq!(scene.world.receiver.arrived("new").len(), 2);
-    assert_eq!(scene.world.receiver.arrived("old").len(), 1, "nothing more at the old URL");
+    assert_eq!(scene.world.receiver.requests_to("new").len(), 2);
+    assert_eq!(scene.world.receiver.requests_to("old").len(), 1, "nothing more at the old URL");
 }
 
 #[tokio::test]
-async fn the_probe_of_a_disabled_url_is_not_one_that_moved_away() {
+async fn a_probe_does_not_use_a_delivery_that_moved_away() {
     let world = World::new();
     let (moving, staying) = (world.subscribe("a").await, world.subscribe("b").await);
     let same = json!({"url": "https://receiver.example/a", "event_types": ["a"]});
@@ -127,14 +125,14 @@ async fn the_probe_of_a_disabled_url_is_not_one_that_moved_away() {
     world.patch(&staying_path, same.to_string()).await.expect(StatusCode::OK);
     let url = format!("/v1/urls/{}", moving["url_id"].as_str().unwrap());
     world.post(&format!("{url}/disable"), "").await.expect(StatusCode::OK);
-    // The one that was due earliest is of the subscription that moves.
+    // The earliest one belongs to the subscription that moves.
     world.post("/v1/events", r#"{"type":"b","data":1}"#).await.expect(StatusCode::ACCEPTED);
     world.clock.advance(Duration::from_secs(1));
     for _ in 0..3 {
         post(&world).await;
     }
     assert_eq!(world.get(&url).await.expect(StatusCode::OK)["parked"], 7);
-    // The job is not there yet when the probe is.
+    // The ticket of the job is lost, so that the probe comes first.
     let moving_path = format!("/v1/subscriptions/{}", moving["id"].as_str().unwrap());
     let away = r#"{"url":"https://receiver.example/away"}"#;
     world.queue.broken.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -142,18 +140,18 @@ async fn the_probe_of_a_disabled_url_is_not_one_that_moved_away() {
     world.queue.broken.store(false, std::sync::atomic::Ordering::Relaxed);
     world.clock.advance(Duration::from_secs(601));
     world.probe(&moving["url_id"]).await;
-    assert_eq!(world.receiver.arrived("a").len(), 1, "one probe");
+    assert_eq!(world.receiver.requests_to("a").len(), 1, "one probe");
     assert_eq!(world.get(&url).await.expect(StatusCode::OK)["state"], "enabled");
     for _ in 0..60 {
         world.clock.advance(Duration::from_secs(10));
         world.sweep().await;
         world.work().await;
     }
-    assert_eq!((world.receiver.arrived("a").len(), world.receiver.arrived("away").len()), (3, 4));
+    assert_eq!((world.receiver.requests_to("a").len(), world.receiver.requests_to("away").len()), (3, 4));
 }
 
 #[tokio::test]
-async fn deactivating_ends_what_waits_and_what_is_parked() {
+async fn deactivating_makes_waiting_and_parked_deliveries_dead() {
     let scene = Scene::new().await;
     scene.patch(json!({"active": false})).await;
     assert_eq!(scene.states().await, ["dead", "dead"]);
@@ -161,12 +159,12 @@ async fn deactivating_ends_what_waits_and_what_is_parked() {
     scene.change_url_state("enable").await;
     scene.patch(json!({"active": true})).await;
     scene.hours(1).await;
-    assert_eq!(scene.both("reason").await, ["inactive", "inactive"], "it does not come back by itself");
-    assert_eq!(scene.world.receiver.arrived("old").len(), 1);
+    assert_eq!(scene.both("reason").await, ["inactive", "inactive"], "activating does not revive them");
+    assert_eq!(scene.world.receiver.requests_to("old").len(), 1);
 }
 
 #[tokio::test]
-async fn deleting_ends_what_waits_and_what_is_parked() {
+async fn deleting_makes_waiting_and_parked_deliveries_dead() {
     let scene = Scene::new().await;
     assert_eq!(scene.world.call("DELETE", &scene.path(), "").await.status, StatusCode::NO_CONTENT);
     scene.world.work().await;
@@ -174,11 +172,11 @@ async fn deleting_ends_what_waits_and_what_is_parked() {
     assert_eq!(scene.both("reason").await, ["unsubscribed", "unsubscribed"]);
     scene.change_url_state("enable").await;
     scene.hours(1).await;
-    assert_eq!(scene.world.receiver.arrived("old").len(), 1);
+    assert_eq!(scene.world.receiver.requests_to("old").len(), 1);
 }
 
 #[tokio::test]
-async fn active_again_before_anybody_came_by_ends_nothing() {
+async fn reactivating_before_the_job_runs_keeps_them() {
     let scene = Scene::new().await;
     for active in [false, true] {
         let body = json!({"active": active}).to_string();

@@ -1,4 +1,4 @@
-//! A signing secret is replaced while its receiver goes on.
+//! Rotation of signing secrets.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ fn header<'a>(request: &'a AttemptRequest, name: &str) -> &'a str {
 async fn post_and_receive(world: &World) -> AttemptRequest {
     world.post("/v1/events", r#"{"type":"a","data":1}"#).await.expect(StatusCode::ACCEPTED);
     world.work().await;
-    world.receiver.arrived("a").pop().unwrap()
+    world.receiver.requests_to("a").pop().unwrap()
 }
 
-/// What the holder of these secrets, in this order, would have signed.
+/// The expected signature header.
 fn signed_by(world: &World, request: &AttemptRequest, secrets: &[&Value]) -> String {
     let secrets: Vec<_> = secrets
         .iter()
@@ -30,7 +30,7 @@ fn signed_by(world: &World, request: &AttemptRequest, secrets: &[&Value]) -> Str
 }
 
 #[tokio::test]
-async fn the_old_secret_signs_along_for_a_day() {
+async fn a_rotated_secret_stays_valid_for_signing_for_a_day() {
     let world = World::new();
     let mut subscription = world.subscribe("a").await;
     let path = format!("/v1/subscriptions/{}", subscription["id"].as_str().unwrap());
@@ -40,9 +40,9 @@ async fn the_old_secret_signs_along_for_a_day() {
 
     let mut rotated = world.post(&format!("{path}/rotate-secret"), "").await.expect(StatusCode::OK);
     let second = rotated.as_object_mut().unwrap().remove("secret").unwrap();
-    assert_eq!(rotated, subscription, "the rest is shown as before");
+    assert_eq!(rotated, subscription, "the other fields are unchanged");
     assert!(second.as_str().unwrap().starts_with("whsec_") && second != first);
-    assert_eq!(world.get(&path).await.expect(StatusCode::OK), subscription, "and no secret ever again");
+    assert_eq!(world.get(&path).await.expect(StatusCode::OK), subscription, "the secret is not shown again");
     let request = post_and_receive(&world).await;
     assert_eq!(header(&request, "webhook-signature"), signed_by(&world, &request, &[&second, &first]));
     assert_eq!(header(&request, "webhook-signature").split(' ').count(), 2);
@@ -56,17 +56,17 @@ async fn the_old_secret_signs_along_for_a_day() {
 }
 
 #[tokio::test]
-async fn ten_secrets_are_enough() {
+async fn a_subscription_has_at_most_ten_secrets() {
     let world = World::new();
     let subscription = world.subscribe("a").await;
     let path = format!("/v1/subscriptions/{}/rotate-secret", subscription["id"].as_str().unwrap());
     for _ in 1..10 {
         world.post(&path, "").await.expect(StatusCode::OK);
     }
-    let told = world.post(&path, "").await;
-    told.problem(409);
-    assert!(told.detail().contains("10"), "{}", told.detail());
+    let answer = world.post(&path, "").await;
+    answer.problem(409);
+    assert!(answer.detail().contains("10"), "{}", answer.detail());
     world.clock.advance(Duration::from_secs(24 * 3600));
     let rotated = world.post(&path, "").await.expect(StatusCode::OK);
-    assert_ne!(rotated["secret"], json!(null), "lapsed ones do not count");
+    assert_ne!(rotated["secret"], json!(null), "expired ones do not count");
 }

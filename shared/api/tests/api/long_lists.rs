@@ -1,4 +1,4 @@
-//! Long lists, page by page, while things are added: nothing that was there at the start is missed, and nothing is shown twice.
+//! Long lists that grow while they are read: every item from the start is listed, and none twice.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,8 @@ use crate::world::World;
 
 const MANY: usize = 10_000;
 
-/// Follows a list to its end, and does something between the pages. Answers the ids.
-async fn follow(world: &World, path: &str, between: impl AsyncFn(&World, usize, &Value)) -> Vec<String> {
+/// The ids of all items of a list. Calls `between` after each page but the last.
+async fn list_all(world: &World, path: &str, between: impl AsyncFn(&World, usize, &Value)) -> Vec<String> {
     let (mut ids, mut cursor) = (Vec::new(), String::new());
     for number in 0.. {
         let page = world.get(&format!("{path}{cursor}")).await.expect(StatusCode::OK);
@@ -23,7 +23,6 @@ async fn follow(world: &World, path: &str, between: impl AsyncFn(&World, usize, 
     ids
 }
 
-/// All that were there before are among the listed ones, and none is listed twice.
 fn assert_complete(listed: &[String], before: &BTreeSet<String>) {
     let distinct: BTreeSet<String> = listed.iter().cloned().collect();
     assert_eq!(distinct.len(), listed.len(), "some were listed twice");
@@ -40,15 +39,15 @@ async fn post(world: &World, first: usize, count: usize) {
 }
 
 #[tokio::test]
-async fn deliveries_that_are_added_and_replayed_do_not_move_the_others() {
+async fn new_and_replayed_deliveries_do_not_move_the_others() {
     let world = World::new();
     world.subscribe("a").await;
-    // All in the same millisecond, and later ones too: only their ids tell them apart.
+    // All in the same millisecond, so that they are ordered by their ids.
     post(&world, 0, MANY).await;
     let before: BTreeSet<String> =
-        follow(&world, "/v1/deliveries?limit=100", async |_, _, _| {}).await.into_iter().collect();
+        list_all(&world, "/v1/deliveries?limit=100", async |_, _, _| {}).await.into_iter().collect();
     assert_eq!(before.len(), MANY);
-    let listed = follow(&world, "/v1/deliveries?limit=100", async |world, number, shown| {
+    let listed = list_all(&world, "/v1/deliveries?limit=100", async |world, number, shown| {
         post(world, MANY + number * 3, 3).await;
         let replay = format!("/v1/deliveries/{}/replay", shown["id"].as_str().unwrap());
         world.post(&replay, "").await.expect(StatusCode::ACCEPTED);
@@ -69,17 +68,17 @@ async fn ten_thousand_subscriptions_and_the_deliveries_of_one_event_to_them() {
         subscribe(&world, n).await;
     }
     let before: BTreeSet<String> =
-        follow(&world, "/v1/subscriptions?limit=100", async |_, _, _| {}).await.into_iter().collect();
+        list_all(&world, "/v1/subscriptions?limit=100", async |_, _, _| {}).await.into_iter().collect();
     assert_eq!(before.len(), MANY - 100);
-    let listed = follow(&world, "/v1/subscriptions?limit=100", async |world, number, _| {
+    let listed = list_all(&world, "/v1/subscriptions?limit=100", async |world, number, _| {
         subscribe(world, MANY + number).await;
     })
     .await;
     assert_complete(&listed, &before);
 
     world.post("/v1/events", r#"{"id":"one two","type":"a","data":1}"#).await.problem(400);
-    let told = world.post("/v1/events", r#"{"id":"one&two","type":"a","data":1}"#).await;
-    let count = told.expect(StatusCode::ACCEPTED)["deliveries"].as_u64().unwrap() as usize;
+    let answer = world.post("/v1/events", r#"{"id":"one&two","type":"a","data":1}"#).await;
+    let count = answer.expect(StatusCode::ACCEPTED)["deliveries"].as_u64().unwrap() as usize;
     assert!(count > MANY - 100);
     world.work().await;
     let event = world.get("/v1/events/one%26two").await.expect(StatusCode::OK);
@@ -88,7 +87,7 @@ async fn ten_thousand_subscriptions_and_the_deliveries_of_one_event_to_them() {
     assert_eq!((shown.len(), &event["more"], &event["delivery_count"]), (100, &json!(true), &json!(count)));
     assert_eq!(event["rest"], "/v1/deliveries?event=one%26two");
     let rest = format!("{}&limit=100", event["rest"].as_str().unwrap());
-    let listed = follow(&world, &rest, async |world, _, shown| {
+    let listed = list_all(&world, &rest, async |world, _, shown| {
         let replay = format!("/v1/deliveries/{}/replay", shown["id"].as_str().unwrap());
         world.post(&replay, "").await.expect(StatusCode::ACCEPTED);
         world.work().await;

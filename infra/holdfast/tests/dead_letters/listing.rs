@@ -3,10 +3,10 @@
 use holdfast_core::ports::QueueName;
 use holdfast_core::records::Message;
 
-use crate::bench::{Bench, first_attempt, probe, said, text_of};
+use crate::bench::{Bench, first_attempt, output, probe, text_of};
 
 #[tokio::test]
-async fn a_list_says_what_each_message_is_about_and_never_a_payload() {
+async fn a_list_describes_each_message_without_its_payload() {
     let bench = Bench::new().await;
     assert!(bench.list().is_empty());
     let first = first_attempt("e1", r#"{"data":"secret"}"#);
@@ -27,7 +27,7 @@ async fn a_list_says_what_each_message_is_about_and_never_a_payload() {
             first.key.id()
         ),
         format!("received=1  from=retry  probe tenant=acme url={url_id}  why: another"),
-        "received=1  from=retry  a message of version 99, newer than this Holdfast  why: newer".to_owned(),
+        "received=1  from=retry  a message of version 99, newer than this release  why: newer".to_owned(),
         "received=1  from=first  not a message  why: poison".to_owned(),
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
@@ -38,12 +38,12 @@ async fn a_list_says_what_each_message_is_about_and_never_a_payload() {
 }
 
 #[tokio::test]
-async fn looking_hides_nothing() {
+async fn reading_hides_nothing() {
     let bench = Bench::new().await;
     for n in 0..25 {
         bench.queue.dead_letter(&n.to_string(), "-", QueueName::First).await.unwrap();
     }
-    // Each sees what the one before has seen: it was given back.
+    // Each list shows all messages, because the one before made them visible again.
     assert_eq!(bench.list().len(), 25);
     assert_eq!(bench.list().len(), 25);
     let some = bench.run(&["list", "--limit", "12"]);
@@ -56,7 +56,7 @@ async fn looking_hides_nothing() {
 }
 
 #[tokio::test]
-async fn everything_about_a_message_is_shown_with_its_text() {
+async fn a_message_is_shown_with_its_text() {
     let bench = Bench::new().await;
     let text = text_of(&Message::FirstAttempt(first_attempt("e1", "{\n  \"data\": \"é\"\n}")));
     bench.queue.dead_letter(&text, "a bug", QueueName::First).await.unwrap();
@@ -72,11 +72,11 @@ async fn everything_about_a_message_is_shown_with_its_text() {
 }
 
 #[tokio::test]
-async fn what_sqs_itself_gave_up_on_says_so() {
+async fn a_message_that_sqs_moved_says_so() {
     let bench = Bench::new().await;
-    bench.give_up_at_once().await;
+    bench.move_after_one_receipt().await;
     bench.queue.send_raw(QueueName::Retry, &text_of(&probe()), None, Default::default()).await.unwrap();
-    // Received and not deleted; at once visible again, and received too often by then.
+    // Received, not deleted, and visible again at once: the next receipt is one too many.
     let request = bench.client.receive_message().queue_url(&bench.urls.retry).visibility_timeout(0);
     assert_eq!(request.send().await.unwrap().messages().len(), 1);
     assert!(bench.on(&bench.urls.retry).await.is_empty());
@@ -88,7 +88,7 @@ async fn what_sqs_itself_gave_up_on_says_so() {
 }
 
 #[tokio::test]
-async fn a_profile_will_do() {
+async fn a_profile_is_enough() {
     let bench = Bench::new().await;
     bench.queue.dead_letter("text", "-", QueueName::First).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -98,6 +98,6 @@ async fn a_profile_will_do() {
         .unwrap();
     let mut command = bench.command(&["list", "--queue-url", &bench.urls.dead_letters]);
     command.env_clear().env("AWS_CONFIG_FILE", &file).env("AWS_PROFILE", "operator");
-    let said = said(&mut command);
-    assert!(said.ok && said.out.contains("not a message"), "{said:?}");
+    let output = output(&mut command);
+    assert!(output.ok && output.out.contains("not a message"), "{output:?}");
 }

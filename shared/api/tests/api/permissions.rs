@@ -1,5 +1,4 @@
-//! Every call of the document, by everybody who may not make it: nobody sees or touches another tenant's things, and no role
-//! does more than it may.
+//! Every operation of the OpenAPI document, with every key that may not call it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -10,33 +9,33 @@ use serde_json::{Value, json};
 
 use crate::contract::Place;
 use crate::document::operations;
-use crate::world::{KEY, Told, World};
+use crate::world::{Answer, KEY, World};
 
 const ROLES: [&str; 3] = ["ingest", "admin", "operator"];
 
-/// A call with everything that it needs to succeed, if only whoever makes it may.
+/// A call that succeeds with the right key.
 struct Call {
     method: String,
     path: String,
     body: String,
-    /// `None`: anybody may.
+    /// `None`: no key is needed.
     role: Option<&'static str>,
-    names_one_thing: bool,
+    has_id: bool,
 }
 
-/// A tenant with one thing of each kind.
+/// A tenant with one resource of each kind.
 struct Owner {
-    /// The id to put into a path, by the kind of thing.
+    /// By the kind of resource, as in the path.
     ids: BTreeMap<&'static str, String>,
-    /// What must not be told to anybody else.
+    /// Must not appear in answers to other tenants.
     secrets: Vec<String>,
 }
 
 async fn owner(world: &World) -> Owner {
     let key = world.key("alpha", "admin").await;
     let subscription = json!({"url": "https://receiver.example/alpha", "event_types": ["*"]});
-    let told = world.call_as(&key, "POST", "/v1/subscriptions", subscription.to_string()).await;
-    let subscription = told.json(201);
+    let answer = world.call_as(&key, "POST", "/v1/subscriptions", subscription.to_string()).await;
+    let subscription = answer.json(201);
     world.receiver.status.store(500, Ordering::Relaxed);
     let event = json!({"id": "of-alpha", "type": "order.created", "data": 1}).to_string();
     world.call_as(&key, "POST", "/v1/events", event).await.json(202);
@@ -71,10 +70,10 @@ impl Owner {
     }
 
     fn call(&self, method: &str, path: &str, operation: &Place) -> Call {
-        let names_one_thing = path.contains("{id}");
+        let has_id = path.contains("{id}");
         let kind = path.split('/').nth(2).unwrap_or_default();
-        let path = if names_one_thing {
-            let id = self.ids.get(kind).unwrap_or_else(|| panic!("{path}: alpha has none of {kind}"));
+        let path = if has_id {
+            let id = self.ids.get(kind).unwrap_or_else(|| panic!("{path}: alpha has no {kind}"));
             path.replace("{id}", id)
         } else {
             path.to_owned()
@@ -83,7 +82,7 @@ impl Owner {
         let role = needed.map(|needed| *ROLES.iter().find(|role| **role == needed).unwrap());
         let body =
             operation.child("requestBody").map_or_else(String::new, |body| example_of(&body).to_string());
-        Call { method: method.to_ascii_uppercase(), path, body, role, names_one_thing }
+        Call { method: method.to_ascii_uppercase(), path, body, role, has_id }
     }
 }
 
@@ -95,7 +94,7 @@ fn example_of(body: &Place) -> Value {
 }
 
 impl Call {
-    async fn by(&self, world: &World, key: &str) -> Told {
+    async fn by(&self, world: &World, key: &str) -> Answer {
         world.call_as(key, &self.method, &self.path, self.body.clone()).await
     }
 
@@ -104,22 +103,22 @@ impl Call {
     }
 }
 
-/// Everything of alpha's that can be seen by alpha. What cannot be seen would be found wanting here.
-async fn seen(world: &World, owner: &Owner) -> Vec<(String, Value)> {
-    let mut seen = Vec::new();
+/// Everything that the API shows of alpha.
+async fn snapshot(world: &World, owner: &Owner) -> Vec<(String, Value)> {
+    let mut snapshot = Vec::new();
     for call in owner.calls().into_iter().filter(|call| call.method == "GET" && call.role.is_some()) {
         let path = format!("{}?tenant=alpha", call.path);
-        seen.push((call.what(), world.get(&path).await.json(200)));
+        snapshot.push((call.what(), world.get(&path).await.json(200)));
     }
-    assert!(seen.len() > 5);
-    seen
+    assert!(snapshot.len() > 5);
+    snapshot
 }
 
 #[tokio::test]
-async fn nobody_gets_in_without_a_valid_key() {
+async fn every_call_needs_a_valid_key() {
     let world = World::new();
     let owner = owner(&world).await;
-    let before = seen(&world, &owner).await;
+    let before = snapshot(&world, &owner).await;
     for call in owner.calls() {
         let request = || Request::builder().method(call.method.as_str()).uri(&call.path);
         let without = world.send(request().body(Body::from(call.body.clone())).unwrap()).await;
@@ -138,15 +137,15 @@ async fn nobody_gets_in_without_a_valid_key() {
             world.send(request.unwrap()).await.problem(401);
         }
     }
-    assert_eq!(seen(&world, &owner).await, before);
+    assert_eq!(snapshot(&world, &owner).await, before);
 }
 
 #[tokio::test]
-async fn no_role_does_more_than_it_may() {
+async fn a_role_that_is_too_low_is_rejected() {
     let world = World::new();
     let owner = owner(&world).await;
     let keys = [world.key("alpha", "ingest").await, world.key("alpha", "admin").await];
-    let before = seen(&world, &owner).await;
+    let before = snapshot(&world, &owner).await;
     let mut refused = 0;
     for call in owner.calls() {
         let enough = ROLES.iter().position(|role| call.role == Some(role)).unwrap_or(0);
@@ -156,52 +155,52 @@ async fn no_role_does_more_than_it_may() {
         }
     }
     assert!(refused > 15, "{refused}");
-    assert_eq!(seen(&world, &owner).await, before);
+    assert_eq!(snapshot(&world, &owner).await, before);
 }
 
 #[tokio::test]
-async fn another_tenant_finds_nothing_and_changes_nothing() {
+async fn another_tenant_sees_and_changes_nothing() {
     let world = World::new();
     let owner = owner(&world).await;
     let other = world.key("beta", "admin").await;
-    let before = seen(&world, &owner).await;
+    let before = snapshot(&world, &owner).await;
     for call in owner.calls().into_iter().filter(|call| matches!(call.role, Some("ingest" | "admin"))) {
-        let told = call.by(&world, &other).await;
-        if call.names_one_thing {
-            told.problem(404);
+        let answer = call.by(&world, &other).await;
+        if call.has_id {
+            answer.problem(404);
         } else {
-            assert!(told.status.is_success(), "{}: {}", call.what(), told.status);
+            assert!(answer.status.is_success(), "{}: {}", call.what(), answer.status);
         }
-        let shown = String::from_utf8(told.body.to_vec()).unwrap();
+        let shown = String::from_utf8(answer.body.to_vec()).unwrap();
         let leaked = owner.secrets.iter().find(|secret| shown.contains(secret.as_str()));
         assert_eq!(leaked, None, "{}: {shown}", call.what());
         let named = Call { path: format!("{}?tenant=alpha", call.path), ..call };
         named.by(&world, &other).await.problem(403);
     }
     world.work().await;
-    assert_eq!(seen(&world, &owner).await, before);
+    assert_eq!(snapshot(&world, &owner).await, before);
 }
 
-/// Otherwise the walks above would prove nothing.
+/// Otherwise the tests above would prove nothing.
 #[tokio::test]
-async fn whoever_may_finds_all_of_it() {
+async fn the_right_key_reaches_everything() {
     let world = World::new();
     let owner = owner(&world).await;
     let mut calls = owner.calls();
     calls.sort_by_key(|call| call.method == "DELETE");
-    for call in calls.into_iter().filter(|call| call.role.is_some() && call.names_one_thing) {
+    for call in calls.into_iter().filter(|call| call.role.is_some() && call.has_id) {
         let call = Call { path: format!("{}?tenant=alpha", call.path), ..call };
-        let told = call.by(&world, KEY).await;
-        assert!(told.status.is_success() || told.status == 409, "{}: {}", call.what(), told.status);
+        let answer = call.by(&world, KEY).await;
+        assert!(answer.status.is_success() || answer.status == 409, "{}: {}", call.what(), answer.status);
     }
 }
 
 #[tokio::test]
-async fn what_two_tenants_call_the_same_is_kept_apart() {
+async fn equal_names_of_two_tenants_are_independent() {
     let world = World::new();
     let owner = owner(&world).await;
     let other = world.key("beta", "admin").await;
-    let before = seen(&world, &owner).await;
+    let before = snapshot(&world, &owner).await;
     let subscription = json!({"url": "https://receiver.example/alpha", "event_types": ["*"]}).to_string();
     let subscription = world.call_as(&other, "POST", "/v1/subscriptions", subscription).await.json(201);
     assert_eq!(text(&subscription["url_id"]), owner.ids["urls"]);
@@ -215,5 +214,5 @@ async fn what_two_tenants_call_the_same_is_kept_apart() {
     world.work().await;
     let shown = world.call_as(&other, "GET", "/v1/events/of-alpha", "").await.json(200);
     assert_eq!(shown["deliveries"][0]["state"], "parked");
-    assert_eq!(seen(&world, &owner).await, before);
+    assert_eq!(snapshot(&world, &owner).await, before);
 }

@@ -1,4 +1,4 @@
-//! Requests that are refused, and the fields that the answer names.
+//! Requests that are rejected, and the fields that the answer names.
 
 use axum::http::StatusCode;
 use serde_json::json;
@@ -8,7 +8,7 @@ use holdfast_core::engine::DeliveryLog;
 use crate::world::World;
 
 #[tokio::test]
-async fn bad_events_are_refused_by_field() {
+async fn invalid_events_are_rejected_by_field() {
     let world = World::new();
     let (long_id, long_subject) = ("i".repeat(257), "é".repeat(1_025));
     for (body, fields) in [
@@ -38,14 +38,14 @@ async fn bad_events_are_refused_by_field() {
         (r#"[{"type":"a","data":1},{"data":1,"x":1}]"#.to_owned(), vec!["[1].type", "[1].x"]),
         (r#"[null, []]"#.to_owned(), vec!["[0]", "[1]"]),
     ] {
-        let told = world.post("/v1/events", body.clone()).await;
-        assert_eq!(told.problem(400), fields, "{body}");
-        assert!(told.detail().starts_with(&format!("`{}`", fields[0])), "{}", told.detail());
+        let answer = world.post("/v1/events", body.clone()).await;
+        assert_eq!(answer.problem(400), fields, "{body}");
+        assert!(answer.detail().starts_with(&format!("`{}`: ", fields[0])), "{}", answer.detail());
     }
 }
 
 #[tokio::test]
-async fn the_longest_of_everything_is_taken() {
+async fn values_of_the_maximum_length_are_accepted() {
     let world = World::new();
     let event =
         json!({"type": "a".repeat(256), "data": 1, "id": "~".repeat(256), "subject": "é".repeat(1_024)});
@@ -59,7 +59,7 @@ async fn the_longest_of_everything_is_taken() {
 }
 
 #[tokio::test]
-async fn what_is_not_json_is_refused_with_its_place() {
+async fn invalid_json_is_rejected_with_its_position() {
     let world = World::new();
     for (body, place) in [
         (&b""[..], "line 1 column 0"),
@@ -74,13 +74,13 @@ async fn what_is_not_json_is_refused_with_its_place() {
         (b"\xef\xbb\xbf{}", "line 1 column 1"),
         (b"nonsense", "line 1 column 2"),
     ] {
-        let told = world.post("/v1/events", body).await;
-        assert!(told.problem(400).is_empty());
-        assert!(told.detail().contains(place), "{:?} {}", String::from_utf8_lossy(body), told.detail());
+        let answer = world.post("/v1/events", body).await;
+        assert!(answer.problem(400).is_empty());
+        assert!(answer.detail().contains(place), "{:?} {}", String::from_utf8_lossy(body), answer.detail());
     }
     for body in ["7", "null", "\"x\"", "true"] {
-        let told = world.post("/v1/events", body).await;
-        assert!(told.problem(400).is_empty() && told.detail().contains("object"), "{}", told.detail());
+        let answer = world.post("/v1/events", body).await;
+        assert!(answer.problem(400).is_empty() && answer.detail().contains("object"), "{}", answer.detail());
     }
     for size in [0, 101] {
         let events = json!(vec![json!({"type": "a", "data": 1}); size]).to_string();
@@ -89,14 +89,14 @@ async fn what_is_not_json_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn very_many_fields_are_refused_quickly() {
+async fn very_many_fields_are_rejected_quickly() {
     let fields: Vec<_> = (0..90_000).map(|n| format!("\"{n:05}\":1")).collect();
     let named = World::new().post("/v1/events", format!("{{{}}}", fields.join(","))).await.problem(400);
     assert_eq!(named.len(), 66, "{named:?}");
 }
 
 #[tokio::test]
-async fn bad_subscriptions_are_refused_by_field() {
+async fn invalid_subscriptions_are_rejected_by_field() {
     let world = World::with(false, DeliveryLog::All);
     for (change, fields) in [
         (json!({"url": null}), vec!["url"]),
@@ -130,8 +130,8 @@ async fn bad_subscriptions_are_refused_by_field() {
     ] {
         let mut body = json!({"url": "https://receiver.example/", "event_types": ["a"]});
         body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
-        let told = world.post("/v1/subscriptions", body.to_string()).await;
-        assert_eq!(told.problem(400), fields, "{change}");
+        let answer = world.post("/v1/subscriptions", body.to_string()).await;
+        assert_eq!(answer.problem(400), fields, "{change}");
     }
     world.post("/v1/subscriptions", "[]").await.problem(400);
     let deep = format!(
@@ -144,7 +144,7 @@ async fn bad_subscriptions_are_refused_by_field() {
 }
 
 #[tokio::test]
-async fn bad_parameters_are_refused_by_name() {
+async fn invalid_parameters_are_rejected_by_name() {
     let world = World::new();
     for (path, names) in [
         ("subscriptions?limit=0", vec!["limit"]),
@@ -168,7 +168,7 @@ async fn bad_parameters_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn parameters_that_nobody_knows_are_refused_everywhere() {
+async fn unknown_parameters_are_rejected_everywhere() {
     let world = World::new();
     let id = world.subscribe("a").await["id"].as_str().unwrap().to_owned();
     let one = format!("/v1/subscriptions/{id}");
@@ -180,14 +180,14 @@ async fn parameters_that_nobody_knows_are_refused_everywhere() {
         ("POST", "/v1/keys", r#"{"tenant":"a","role":"admin"}"#),
         ("GET", "/v1/overview", ""),
     ] {
-        let told = world.call(method, &format!("{path}?limt=1"), body).await;
-        assert_eq!(told.problem(400), ["limt"], "{method} {path}");
+        let answer = world.call(method, &format!("{path}?limt=1"), body).await;
+        assert_eq!(answer.problem(400), ["limt"], "{method} {path}");
     }
     world.get(&format!("{one}?tenant=default")).await.expect(StatusCode::OK);
 }
 
 #[tokio::test]
-async fn filters_have_a_size_together() {
+async fn the_total_size_of_filters_is_limited() {
     let world = World::new();
     let filters = |length: usize| {
         let filter = json!({"field": "data.a", "op": "eq", "value": "x".repeat(length)});
@@ -196,4 +196,68 @@ async fn filters_have_a_size_together() {
     };
     assert_eq!(world.post("/v1/subscriptions", filters(8_200)).await.problem(400), ["filters"]);
     world.post("/v1/subscriptions", filters(8_100)).await.expect(StatusCode::CREATED);
+}
+
+/// The texts of problems: what is wrong, with the value, then what to do.
+#[tokio::test]
+async fn problems_say_what_is_wrong_and_what_to_do() {
+    let world = World::new();
+    for (method, path, body, detail) in [
+        (
+            "GET",
+            "/v1/deliveries?status=dead",
+            "",
+            r#"`status`: unknown parameter "status"; did you mean "state"?"#,
+        ),
+        ("GET", "/v1/overview?from=1", "", r#"`from`: unknown parameter "from"; leave it out"#),
+        ("GET", "/v1/urls?limit=ten", "", r#"`limit`: must be a number from 1 to 100, not "ten""#),
+        (
+            "GET",
+            "/v1/urls?state=open",
+            "",
+            r#"`state`: must be one of enabled, disabled, frozen, not "open""#,
+        ),
+        (
+            "POST",
+            "/v1/subscriptions",
+            r#"{"url":"https://a.example/","event_types":["*"],"filter":[]}"#,
+            r#"`filter`: unknown field "filter"; did you mean "filters"?"#,
+        ),
+        (
+            "POST",
+            "/v1/subscriptions",
+            r#"{"url":"example.com/x","event_types":["*"]}"#,
+            r#"`url`: "example.com/x" is not an absolute URL; start it with https://"#,
+        ),
+        (
+            "POST",
+            "/v1/subscriptions",
+            r#"{"url":"https://a.example/","event_types":["*"],"filters":[{"field":"a","op":"eq"}]}"#,
+            r#"`filters[0]`: the op "eq" needs a `value`; add one"#,
+        ),
+        (
+            "POST",
+            "/v1/events",
+            r#"{"type":7,"data":1}"#,
+            "`type`: must be a dotted name such as order.created, not 7",
+        ),
+        (
+            "POST",
+            "/v1/keys",
+            r#"{"role":"root"}"#,
+            r#"`role`: must be one of ingest, admin, operator, not "root""#,
+        ),
+    ] {
+        let answer = world.call(method, path, body).await;
+        answer.problem(400);
+        assert_eq!(answer.detail(), detail, "{method} {path} {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_not_repeated_in_an_error() {
+    let new = json!({"url": "https://a.example/", "event_types": ["*"], "auth_token": "s3cret token"});
+    let answer = World::new().post("/v1/subscriptions", new.to_string()).await;
+    assert_eq!(answer.problem(400), ["auth_token"]);
+    assert!(!answer.detail().contains("s3cret"), "{}", answer.detail());
 }

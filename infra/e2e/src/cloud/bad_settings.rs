@@ -1,5 +1,5 @@
-//! A function that is configured wrongly does not start, and names all faults at once. Among them: a schedule that runs faster
-//! than real time anywhere but on an emulator.
+//! A function with invalid settings does not start, and reports all faults together. One of them is a time scale anywhere but on an
+//! emulator.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,8 +14,8 @@ const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) async fn run(_: Scene<'_>, cloud: &Cloud) -> Result<()> {
     let urls = &cloud.queues.urls;
-    let sound = [
-        // Nobody listens there: should the function start after all, it cannot go far.
+    let valid = [
+        // Nothing listens there, so that a function that does start cannot do anything.
         ("AWS_LAMBDA_RUNTIME_API", "127.0.0.1:1"),
         ("AWS_REGION", "us-east-1"),
         ("AWS_ACCESS_KEY_ID", "test"),
@@ -35,27 +35,27 @@ pub(super) async fn run(_: Scene<'_>, cloud: &Cloud) -> Result<()> {
         ("HOLDFAST_TIME_SCALE", "120"),
         ("HOLDFAST_LOG_LEVEL", "info"),
     ];
-    let without_end_point: [(&str, &str); 0] = [];
-    refuses(cloud, &sound, &without_end_point, &["HOLDFAST_TIME_SCALE"]).await?;
+    let no_endpoint: [(&str, &str); 0] = [];
+    refuses(cloud, &valid, &no_endpoint, &["HOLDFAST_TIME_SCALE"]).await?;
     let elsewhere =
         [("AWS_ENDPOINT_URL", "https://sqs.us-east-1.amazonaws.com"), ("HOLDFAST_KEEP_DAYS", "ten")];
-    refuses(cloud, &sound, &elsewhere, &["HOLDFAST_TIME_SCALE", "HOLDFAST_KEEP_DAYS"]).await
+    refuses(cloud, &valid, &elsewhere, &["HOLDFAST_TIME_SCALE", "HOLDFAST_KEEP_DAYS"]).await
 }
 
-async fn refuses(cloud: &Cloud, sound: &[(&str, &str)], more: &[(&str, &str)], named: &[&str]) -> Result<()> {
+async fn refuses(cloud: &Cloud, valid: &[(&str, &str)], more: &[(&str, &str)], named: &[&str]) -> Result<()> {
     let mut command = Command::new(&cloud.function);
-    command.env_clear().envs(sound.iter().copied()).envs(more.iter().copied());
+    command.env_clear().envs(valid.iter().copied()).envs(more.iter().copied());
     command.stdin(Stdio::null()).kill_on_drop(true);
     let ended = tokio::time::timeout(WITHIN, command.output()).await;
-    let output = ended.context("the function runs")?.context("the function cannot be run")?;
-    let said =
+    let output = ended.context("the function keeps running")?.context("the function cannot be run")?;
+    let output_text =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(!output.status.success(), "the function ended well; it says: {said}");
+    ensure!(!output.status.success(), "the function ended with success: {output_text}");
     for name in named {
-        ensure!(said.contains(name), "{name} is not named; it says: {said}");
+        ensure!(output_text.contains(name), "{name} is not reported: {output_text}");
     }
-    for (name, _) in sound.iter().filter(|(name, _)| name.starts_with("HOLDFAST_") && !named.contains(name)) {
-        ensure!(!said.contains(name), "{name} is named, and nothing is wrong with it; it says: {said}");
+    for (name, _) in valid.iter().filter(|(name, _)| name.starts_with("HOLDFAST_") && !named.contains(name)) {
+        ensure!(!output_text.contains(name), "{name} is valid but reported: {output_text}");
     }
     Ok(())
 }
