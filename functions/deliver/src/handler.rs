@@ -9,9 +9,9 @@ use std::sync::Arc;
 use holdfast_aws::config::Trigger;
 use holdfast_aws::{Deadline, batch, metrics};
 use holdfast_core::engine::Engine;
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{Inbox, QueueName};
 use holdfast_core::time::Timestamp;
-use holdfast_host::chain;
 use lambda_runtime::{Context, Diagnostic, LambdaEvent};
 use serde_json::value::RawValue;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{Inbox, QueueName, Receipt, Received};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::EmbeddedQueue;
-use holdfast_host::chain;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 

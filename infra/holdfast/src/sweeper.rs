@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::Clock;
+use holdfast_core::ports::chain;
 use holdfast_embedded::Embedded;
-use holdfast_host::chain;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 

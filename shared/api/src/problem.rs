@@ -1,10 +1,9 @@
 //! Errors as the API answers them: RFC 9457.
 
-use std::error::Error;
-
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::engine::Unavailable;
+use holdfast_core::ports::chain;
 use holdfast_core::rules::access::Role;
 use serde::Serialize;
 
@@ -117,9 +116,7 @@ impl Problem {
 impl From<Unavailable> for Problem {
     fn from(error: Unavailable) -> Problem {
         // Only the log gets the details, because they name keys and machines.
-        let causes = std::iter::successors(Some(&error as &dyn Error), |error| (*error).source());
-        let chain: Vec<_> = causes.map(ToString::to_string).collect();
-        tracing::warn!(error = chain.join(": "), "api.unavailable");
+        tracing::warn!(error = chain(&error), "api.unavailable");
         Problem::unavailable(describe(&error))
     }
 }

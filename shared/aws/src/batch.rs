@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement};
 use holdfast_core::rules::backoff::{Trouble, retry_after};
-use holdfast_host::chain;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::activity::flush_activity;

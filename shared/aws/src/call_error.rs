@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Display;
 
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use holdfast_host::chain;
+use holdfast_core::ports::chain;
 
 /// Why a request to AWS failed. Only what the error says about itself: its debug form holds the whole response.
 #[derive(Debug, thiserror::Error)]

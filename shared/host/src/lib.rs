@@ -1,9 +1,7 @@
 //! What every host takes from its machine: the clock and randomness. No AWS, no runtime.
 
-mod chain;
 mod clock;
 mod entropy;
 
-pub use chain::chain;
 pub use clock::{Anchor, MachineClock, machine_time};
 pub use entropy::OsEntropy;

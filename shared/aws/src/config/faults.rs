@@ -2,7 +2,7 @@ use std::error::Error;
 use std::fmt;
 use std::process::ExitCode;
 
-use holdfast_host::chain;
+use holdfast_core::ports::chain;
 
 /// Why a function does not start: one sentence per fault, without secrets.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::engine::Engine;
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{Clock, Sender};
 use holdfast_core::rules::guard::EgressPolicy;
-use holdfast_host::chain;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt, Full};

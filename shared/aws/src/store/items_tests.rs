@@ -85,7 +85,7 @@ fn an_error_about_a_corrupt_item_names_its_key_and_no_values() {
     let mut item = key_item(&Key::new("p".into(), "s"));
     item.insert(VERSION.to_owned(), number(1));
     item.insert(RECORD.to_owned(), AttributeValue::M([("secret".to_owned(), text("hush"))].into()));
-    let error = holdfast_host::chain(&read(item).unwrap_err());
+    let error = holdfast_core::ports::chain(&read(item).unwrap_err());
     assert_eq!(error, "the item p / s cannot be read: it cannot be decoded: it has no version");
 }
 

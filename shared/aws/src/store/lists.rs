@@ -314,7 +314,7 @@ fn still_overdue(
                 still.extend(look_at.map(|look_at| (look_at, found)));
             }
             // One corrupt record must not keep the sweep from all the others.
-            Err(fault) => tracing::error!(error = holdfast_host::chain(&fault), "record.unreadable"),
+            Err(fault) => tracing::error!(error = holdfast_core::ports::chain(&fault), "record.unreadable"),
         }
     }
     still

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use holdfast_aws::connect::Timeouts;
 use holdfast_aws::queue::{QueueUrls, SqsQueue, read_message};
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, UrlId};
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{
     Delay, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, SendError, Settlement, UnreadableMessage,
 };
 use holdfast_core::records::{FirstAttempt, Message, Unreadable};
 use holdfast_core::time::Timestamp;
-use holdfast_host::chain;
 use serde_json::{Value, json};
 
 const RETRY: QueueName = QueueName::Retry;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Engine, Result, Unavailable};
 use crate::ids::{JobId, Tenant, UrlId};
-use crate::ports::{Delay, Outgoing, QueueName};
+use crate::ports::{Delay, Outgoing, QueueName, chain};
 use crate::records::{DeliveryRecord, DeliveryTicket, Message};
 use crate::rules::delivery::DeliveryState;
 use crate::time::Timestamp;
@@ -83,16 +83,4 @@ impl Engine {
         }
         Ok(self.ports.queue.send(QueueName::First, messages).await?)
     }
-}
-
-/// An error and its sources in one line, for the log.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
-        source = error.source();
-    }
-    line
 }

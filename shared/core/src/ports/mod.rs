@@ -7,7 +7,7 @@ mod sender;
 mod store;
 
 pub use clock::{Clock, Entropy};
-pub use error::{QueueError, SendError, Source, StoreError, WriteError};
+pub use error::{QueueError, SendError, Source, StoreError, WriteError, chain};
 pub use queue::{Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement, UnreadableMessage};
 pub use sender::{AttemptRequest, AttemptResponse, AttemptResult, FailureKind, Refused, Sender};
 pub use store::{

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use holdfast_aws::{DynamoStore, RequestCounter};
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
+use holdfast_core::ports::chain;
 use holdfast_core::ports::{
     BodyKey, Entropy, Expect, IndexQuery, Store, StoreError, Versioned, Write, WriteError,
 };
@@ -16,7 +17,6 @@ use holdfast_core::records::{
 use holdfast_core::rules::health::{OperatorAction, Outcome, UrlState};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::{Now, Timestamp};
-use holdfast_host::chain;
 use holdfast_sim::SeededEntropy;
 
 use super::Table;

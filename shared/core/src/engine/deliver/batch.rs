@@ -1,8 +1,7 @@
 //! A batch of messages and what became of each.
 
-use super::super::tickets::chain;
 use super::super::{Result, Unavailable};
-use crate::ports::{Delay, Received, Settlement, UnreadableMessage};
+use crate::ports::{Delay, Received, Settlement, UnreadableMessage, chain};
 use crate::records::Unreadable;
 use crate::rules::backoff::{RESEND_AFTER, retry_after};
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
-use super::super::tickets::{announce_ticket, chain, next_ticket, release_ticket};
+use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
 use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Result, Unavailable};
 use super::attempt::{Attempted, Ready};
 use super::batch::{Handled, Slot};
 use super::context::{Admission, DeliveryContext};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{BodyKey, Outgoing, StoreError};
+use crate::ports::{BodyKey, Outgoing, StoreError, chain};
 use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
 use crate::rules::health::{Outcome, UrlState};
 use crate::time::Timestamp;

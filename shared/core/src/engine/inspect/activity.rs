@@ -10,9 +10,9 @@ use std::time::Duration;
 use data_encoding::HEXLOWER;
 
 use super::super::deliver::Attempted;
-use super::super::tickets::chain;
 use super::super::{DeliveryLog, Engine};
 use crate::ids::{Tenant, UrlId};
+use crate::ports::chain;
 use crate::records::{Attempt, AttemptSummaries, AttemptSummary, DeliveryRecord, Key, MinuteRecord, Record};
 use crate::rules::activity::{Counts, MINUTE, Pace, minute_of};
 use crate::time::{Now, Timestamp};

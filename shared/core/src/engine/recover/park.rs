@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::super::tickets::{chain, probe_ticket, release_ticket, split_tickets};
+use super::super::tickets::{probe_ticket, release_ticket, split_tickets};
 use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::Outgoing;
+use crate::ports::{Outgoing, chain};
 use crate::records::UrlRecord;
 use crate::rules::health::UrlState;
 

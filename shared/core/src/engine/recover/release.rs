@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::super::tickets::{chain, delivery_ticket, release_ticket, split_tickets};
+use super::super::tickets::{delivery_ticket, release_ticket, split_tickets};
 use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{Delay, Outgoing};
+use crate::ports::{Delay, Outgoing, chain};
 use crate::records::{ParkedPointer, UrlRecord};
 use crate::rules::delivery::DeliveryState;
 use crate::rules::health::UrlState;

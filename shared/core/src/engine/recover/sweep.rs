@@ -5,10 +5,10 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::super::tickets::{
-    announce_ticket, chain, delivery_ticket, job_ticket, probe_ticket, release_ticket, split_tickets,
+    announce_ticket, delivery_ticket, job_ticket, probe_ticket, release_ticket, split_tickets,
 };
 use super::super::{Engine, Loaded, Result};
-use crate::ports::{Delay, Outgoing, Versioned};
+use crate::ports::{Delay, Outgoing, Versioned, chain};
 use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
 use crate::rules::delivery::DeliveryState;
 use crate::rules::look_at;
