@@ -42,7 +42,7 @@ impl Row {
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
                      by_state = excluded.by_state, state_sort = excluded.state_sort,
                      remove_at = excluded.remove_at, format = excluded.format, data = excluded.data
-                 WHERE 1",
+                 WHERE format <= excluded.format",
             )?
             .execute(params![
                 self.key.partition,

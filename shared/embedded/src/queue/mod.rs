@@ -104,7 +104,7 @@ impl EmbeddedQueue {
         delay: Delay,
     ) -> Result<(), Failure> {
         let Some(id) = self.mirrors.lock(queue).find(receipt) else { return Ok(()) };
-        let (mirrors, place) = (self.mirrors.clone(), Place { id, ..self.place(delay) });
+        let (mirrors, place) = (self.mirrors.clone(), self.place(delay));
         let job =
             |reply| Box::new(ResendJob { mirrors, queue, id, place, message, found: false, reply }) as _;
         self.writer.submit(job).await

@@ -1,6 +1,6 @@
 //! List calls, each served by one index.
 
-use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned};
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned, chain};
 use holdfast_core::records::ListIndex;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, Params, Row, params};
@@ -149,8 +149,4 @@ fn page(
         items.push(rows::read(row)??);
     }
     Ok(Page { items, next: None })
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", chain(source)))
 }

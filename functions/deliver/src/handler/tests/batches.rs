@@ -8,7 +8,7 @@ use holdfast_core::records::Unreadable;
 use holdfast_core::rules::backoff::RESEND_AFTER;
 use serde_json::Value;
 
-use super::world::{World, failures};
+use super::function::{Function, failures};
 use crate::handler::Handler;
 
 const FIRST: &str = include_str!("../../../events/first.json");
@@ -18,8 +18,8 @@ const MIXED: &str = include_str!("../../../events/mixed.json");
 
 const CORRUPT: &str = "not a message of ours";
 
-async fn firsts() -> World {
-    World::new(Trigger::Queue(QueueName::First)).await
+async fn firsts() -> Function {
+    Function::new(Trigger::Queue(QueueName::First)).await
 }
 
 /// The ids in an event, in its order.
@@ -37,45 +37,45 @@ fn changed(event: &str, change: impl Fn(&mut Value)) -> String {
 
 #[tokio::test]
 async fn a_delivered_message_is_not_reported() {
-    let world = firsts().await;
-    assert_eq!(world.invoke(FIRST).await, Ok(failures(&[])));
-    let mut bodies = world.receiver.bodies.lock().unwrap().clone();
+    let function = firsts().await;
+    assert_eq!(function.invoke(FIRST).await, Ok(failures(&[])));
+    let mut bodies = function.receiver.bodies.lock().unwrap().clone();
     bodies.sort();
     assert_eq!(bodies.len(), 2);
     assert!(bodies[0].ends_with(r#""data":{"total":12.50,"total":1e400}}"#), "{bodies:?}");
-    assert_eq!(world.handler.engine.take_counters().attempts_succeeded, 0, "the counters were published");
+    assert_eq!(function.handler.engine.take_counters().attempts_succeeded, 0, "the counters were published");
 }
 
 #[tokio::test]
 async fn a_customers_failure_is_not_reported() {
-    let world = firsts().await;
-    world.respond_with(500);
-    assert_eq!(world.invoke(FIRST).await, Ok(failures(&[])));
-    assert_eq!(world.queue.len(QueueName::Retry), 2, "both have a ticket for their retry");
-    assert!(world.inbox.settlements.lock().unwrap().is_empty());
+    let function = firsts().await;
+    function.respond_with(500);
+    assert_eq!(function.invoke(FIRST).await, Ok(failures(&[])));
+    assert_eq!(function.queue.len(QueueName::Retry), 2, "both have a ticket for their retry");
+    assert!(function.inbox.settlements.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
 async fn a_retry_is_attempted_when_it_is_due() {
-    let world = firsts().await;
-    world.respond_with(500);
-    world.invoke(FIRST).await.unwrap();
-    world.respond_with(200);
-    world.clock.advance(Duration::from_secs(85));
-    let handler = Handler { trigger: Trigger::Queue(QueueName::Retry), ..world.handler };
-    let retries = World { handler, ..world };
+    let function = firsts().await;
+    function.respond_with(500);
+    function.invoke(FIRST).await.unwrap();
+    function.respond_with(200);
+    function.clock.advance(Duration::from_secs(85));
+    let handler = Handler { trigger: Trigger::Queue(QueueName::Retry), ..function.handler };
+    let retries = Function { handler, ..function };
     assert_eq!(retries.invoke(RETRY).await, Ok(failures(&[])));
     assert_eq!(retries.receiver.bodies.lock().unwrap().len(), 3);
 }
 
 #[tokio::test]
 async fn a_corrupt_message_becomes_a_dead_letter_and_a_newer_one_is_sent_again() {
-    let world = firsts().await;
-    assert_eq!(world.invoke(MIXED).await, Ok(failures(&[])));
-    let bodies = world.receiver.bodies.lock().unwrap().clone();
+    let function = firsts().await;
+    assert_eq!(function.invoke(MIXED).await, Ok(failures(&[])));
+    let bodies = function.receiver.bodies.lock().unwrap().clone();
     assert_eq!(bodies.len(), 2);
     assert!(bodies.iter().any(|body| body.ends_with("\"data\":\"\u{ffff}\"}")), "{bodies:?}");
-    let settlements = world.inbox.settlements.lock().unwrap().clone();
+    let settlements = function.inbox.settlements.lock().unwrap().clone();
     let [(QueueName::First, _, Settlement::DeadLetter(dead)), newer] = &settlements[..] else {
         panic!("{settlements:?}");
     };
@@ -84,7 +84,7 @@ async fn a_corrupt_message_becomes_a_dead_letter_and_a_newer_one_is_sent_again()
     let message = UnreadableMessage {
         why: Unreadable::Newer(99),
         payload: Bytes::from_static(br#"{"v":99,"kind":"unheard_of"}"#),
-        group: Some("url_of_somebody".to_owned()),
+        group: Some("url_of_another".to_owned()),
     };
     let delay = Delay::new(RESEND_AFTER).unwrap();
     let expected = (QueueName::First, "receipt-3".to_owned(), Settlement::Resend { message, delay });
@@ -93,11 +93,11 @@ async fn a_corrupt_message_becomes_a_dead_letter_and_a_newer_one_is_sent_again()
 
 #[tokio::test]
 async fn a_message_that_cannot_be_moved_is_reported_and_postponed() {
-    let world = firsts().await;
-    world.inbox.fails.store(true, Ordering::Relaxed);
+    let function = firsts().await;
+    function.inbox.fails.store(true, Ordering::Relaxed);
     let ids = ids(MIXED);
-    assert_eq!(world.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
-    let postponed = world.inbox.postponed();
+    assert_eq!(function.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
+    let postponed = function.inbox.postponed();
     // Received for the third and for the first time.
     let expected =
         [(QueueName::First, "receipt-2".to_owned(), 20), (QueueName::First, "receipt-3".to_owned(), 5)];
@@ -106,52 +106,52 @@ async fn a_message_that_cannot_be_moved_is_reported_and_postponed() {
 
 #[tokio::test]
 async fn an_attempt_that_might_not_end_in_time_is_not_started() {
-    let world = firsts().await;
+    let function = firsts().await;
     let ids = ids(FIRST);
-    let reply = world.invoke_for(FIRST, Duration::from_secs(5)).await;
+    let reply = function.invoke_for(FIRST, Duration::from_secs(5)).await;
     assert_eq!(reply, Ok(failures(&[&ids[0], &ids[1]])));
-    assert!(world.receiver.bodies.lock().unwrap().is_empty());
-    assert_eq!(world.inbox.postponed().len(), 2);
+    assert!(function.receiver.bodies.lock().unwrap().is_empty());
+    assert_eq!(function.inbox.postponed().len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_does_not_end_is_given_back_whole() {
-    let world = firsts().await;
-    world.respond_with(0);
+    let function = firsts().await;
+    function.respond_with(0);
     let ids = ids(FIRST);
     let started = tokio::time::Instant::now();
-    assert_eq!(world.invoke(FIRST).await, Ok(failures(&[&ids[0], &ids[1]])));
+    assert_eq!(function.invoke(FIRST).await, Ok(failures(&[&ids[0], &ids[1]])));
     assert_eq!(started.elapsed().as_secs(), 29, "with a second left for the response");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_queue_that_does_not_respond_does_not_delay_the_response() {
-    let world = firsts().await;
-    world.inbox.hangs.store(true, Ordering::Relaxed);
+    let function = firsts().await;
+    function.inbox.hangs.store(true, Ordering::Relaxed);
     let ids = ids(MIXED);
     let started = tokio::time::Instant::now();
-    assert_eq!(world.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
+    assert_eq!(function.invoke(MIXED).await, Ok(failures(&[&ids[1], &ids[2]])));
     assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
 }
 
 #[tokio::test]
 async fn a_message_without_a_receive_count_is_treated_as_received_often() {
-    let world = firsts().await;
-    world.inbox.fails.store(true, Ordering::Relaxed);
+    let function = firsts().await;
+    function.inbox.fails.store(true, Ordering::Relaxed);
     let event = changed(MIXED, |record| {
         record["attributes"].as_object_mut().unwrap().remove("ApproximateReceiveCount");
     });
-    world.invoke(&event).await.unwrap();
-    let postponed = world.inbox.postponed();
+    function.invoke(&event).await.unwrap();
+    let postponed = function.inbox.postponed();
     assert!(postponed.iter().all(|(_, _, wait_s)| *wait_s == 900), "{postponed:?}");
 }
 
 #[tokio::test]
 async fn an_event_of_something_else_is_an_error() {
-    let world = firsts().await;
+    let function = firsts().await;
     for event in ["{}", "[]", "7", r#"{"Records":[{"s3":{}}]}"#, include_str!("../../../events/sweep.json")] {
-        let error = world.invoke(event).await.unwrap_err();
+        let error = function.invoke(event).await.unwrap_err();
         assert!(error.starts_with("not an event of SQS: "), "{event}: {error}");
     }
-    assert_eq!(world.invoke(r#"{"Records":[]}"#).await, Ok(failures(&[])));
+    assert_eq!(function.invoke(r#"{"Records":[]}"#).await, Ok(failures(&[])));
 }

@@ -7,12 +7,12 @@ use holdfast_core::records::{Job, JobRecord, Reassign, Record};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
 
-use super::world::{START, SUBSCRIPTION, World};
+use super::function::{Function, START, SUBSCRIPTION};
 
 const SWEEP: &str = include_str!("../../../events/sweep.json");
 
-async fn with_overdue_jobs(count: usize) -> World {
-    let world = World::new(Trigger::Sweep).await;
+async fn with_overdue_jobs(count: usize) -> Function {
+    let function = Function::new(Trigger::Sweep).await;
     let job = |number: usize| {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&number.to_be_bytes());
@@ -29,37 +29,37 @@ async fn with_overdue_jobs(count: usize) -> World {
             looks: 0,
         })
     };
-    let unwritten = world.store.put_each((0..count).map(job).collect()).await.unwrap();
+    let unwritten = function.store.put_each((0..count).map(job).collect()).await.unwrap();
     assert!(unwritten.is_empty());
-    world
+    function
 }
 
 #[tokio::test]
 async fn an_overdue_record_gets_a_ticket() {
-    let world = with_overdue_jobs(3).await;
-    assert_eq!(world.invoke(SWEEP).await, Ok(Value::Null));
-    assert_eq!(world.queue.len(QueueName::Retry), 3);
+    let function = with_overdue_jobs(3).await;
+    assert_eq!(function.invoke(SWEEP).await, Ok(Value::Null));
+    assert_eq!(function.queue.len(QueueName::Retry), 3);
 }
 
 #[tokio::test]
 async fn sweeps_continue_while_there_is_more() {
     // More than one sweep looks at, in at least one of the eight shards.
-    let world = with_overdue_jobs(8 * 500 + 1).await;
-    world.invoke(SWEEP).await.unwrap();
-    assert_eq!(world.queue.len(QueueName::Retry), 8 * 500 + 1);
+    let function = with_overdue_jobs(8 * 500 + 1).await;
+    function.invoke(SWEEP).await.unwrap();
+    assert_eq!(function.queue.len(QueueName::Retry), 8 * 500 + 1);
 }
 
 #[tokio::test]
 async fn without_time_for_one_sweep_the_invocation_fails() {
-    let world = with_overdue_jobs(1).await;
-    let error = world.invoke_for(SWEEP, Duration::ZERO).await.unwrap_err();
+    let function = with_overdue_jobs(1).await;
+    let error = function.invoke_for(SWEEP, Duration::ZERO).await.unwrap_err();
     assert!(error.contains("did not end in time"), "{error}");
-    assert_eq!(world.queue.len(QueueName::Retry), 0);
+    assert_eq!(function.queue.len(QueueName::Retry), 0);
 }
 
 #[tokio::test]
 async fn any_event_starts_a_sweep() {
-    let world = with_overdue_jobs(1).await;
-    assert_eq!(world.invoke("{}").await, Ok(Value::Null));
-    assert_eq!(world.queue.len(QueueName::Retry), 1);
+    let function = with_overdue_jobs(1).await;
+    assert_eq!(function.invoke("{}").await, Ok(Value::Null));
+    assert_eq!(function.queue.len(QueueName::Retry), 1);
 }

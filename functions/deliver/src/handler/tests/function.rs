@@ -22,7 +22,7 @@ pub(super) const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 pub(super) const SUBSCRIPTION: &str = "sub_qs6j4mf4s75m67367jqdef2c0g";
 const SEED: u64 = 7;
 
-pub(super) struct World {
+pub(super) struct Function {
     pub(super) handler: Handler,
     pub(super) store: Arc<MemoryStore>,
     pub(super) queue: Arc<MemoryQueue>,
@@ -96,9 +96,9 @@ impl Inbox for RecordingInbox {
     }
 }
 
-impl World {
+impl Function {
     /// With the one subscription that the sample events are for.
-    pub(super) async fn new(trigger: Trigger) -> World {
+    pub(super) async fn new(trigger: Trigger) -> Function {
         let clock = Arc::new(VirtualClock::new(START));
         let store = Arc::new(MemoryStore::new());
         let queue = Arc::new(MemoryQueue::new(clock.clone(), Duration::from_secs(180)));
@@ -116,7 +116,7 @@ impl World {
         let subscription = engine.subscribe(&"default".into(), new).await.unwrap();
         assert_eq!(subscription.id.as_str(), SUBSCRIPTION, "the sample events are for another subscription");
         let handler = Handler { engine, inbox: inbox.clone(), trigger, stack: "test".to_owned() };
-        World { handler, store, queue, clock, receiver, inbox }
+        Function { handler, store, queue, clock, receiver, inbox }
     }
 
     pub(super) fn respond_with(&self, status: u16) {
