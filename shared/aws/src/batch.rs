@@ -87,7 +87,10 @@ async fn settle(
         }
         match (settlement, result) {
             (Settlement::Delete | Settlement::Resend { .. }, Ok(())) => {}
-            (Settlement::DeadLetter(_), Ok(())) => settled.dead_letters += 1,
+            (Settlement::DeadLetter(message), Ok(())) => {
+                tracing::error!(message_id = id, error = chain(&message), "message.dead_letter");
+                settled.dead_letters += 1;
+            }
             // If SQS did not take the wait, the message is received again after the visibility timeout.
             (Settlement::RetryAfter(_), _) => settled.given_back.push(id),
             (_, Err(_)) => {

@@ -195,7 +195,7 @@ impl Store for MemoryStore {
         let mut found: Vec<(Timestamp, Versioned)> = state
             .records
             .iter()
-            .filter(|(key, _)| key.sweep_shard() == shard)
+            .filter(|(key, _)| key.sweep_shard() == shard && !state.newer.contains_key(key))
             .filter_map(|(key, found)| Some((found.record.index_entries().look_at?, state.read(key, found))))
             .filter(|(look_at, _)| *look_at <= until)
             .collect();

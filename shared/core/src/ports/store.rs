@@ -211,7 +211,8 @@ pub trait Store: Send + Sync {
     /// How many stand in one partition of a list index, without reading what they are. May lag behind writes by a moment.
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError>;
 
-    /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first.
+    /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first. Records of a newer release are left out,
+    /// so that they cannot keep the sweep from the others.
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;
 
     /// All or nothing, durable when it returns; at most [`MAX_WRITES`], each of another key.

@@ -1,7 +1,7 @@
 //! List calls, each served by one index.
 
 use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned, chain};
-use holdfast_core::records::ListIndex;
+use holdfast_core::records::{ListIndex, VERSION};
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, Params, Row, params};
 
@@ -114,10 +114,10 @@ pub(super) fn overdue(
     until: Timestamp,
     limit: usize,
 ) -> Result<Vec<Versioned>, Failure> {
-    let sql = "SELECT data, version, partition, sort FROM records WHERE look_shard = ?1 AND look_at <= ?2
-               ORDER BY look_at, id LIMIT ?3";
+    let sql = "SELECT data, version, partition, sort FROM records
+               WHERE look_shard = ?1 AND look_at <= ?2 AND format <= ?4 ORDER BY look_at, id LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit)], rows::read);
+    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit), VERSION], rows::read);
     let mut items = Vec::new();
     for row in rows?.take(limit) {
         match row? {

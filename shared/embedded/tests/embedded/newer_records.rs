@@ -73,6 +73,17 @@ fn a_newer_record_is_never_written_over() {
 }
 
 #[test]
+fn newer_records_do_not_keep_the_sweep_from_others() {
+    block_on(async {
+        let dir = with_newer_record();
+        let connection = rusqlite::Connection::open(dir.path().join("holdfast.db")).unwrap();
+        connection.execute("UPDATE records SET look_shard = 0, look_at = 0", []).unwrap();
+        drop(connection);
+        assert_eq!(open(dir.path()).store.overdue(0, START, 1).await.unwrap(), []);
+    });
+}
+
+#[test]
 fn a_corrupt_record_is_an_error_with_its_key() {
     block_on(async {
         let dir = with_newer_record();

@@ -22,6 +22,10 @@ use crate::{Memory, MemoryQueue, MemoryStore, ScriptedStore, SeededEntropy, Virt
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 const BATCH: usize = 10;
+/// How many batches may be taken at one moment of the clock.
+const MAX_BATCHES: usize = 5_000;
+/// Tickets are duplicated only while fewer wait than this.
+const MAX_DUPLICATED: usize = 200;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A world that is not quiet by then never will be.
 const MAX_STEPS: usize = 20_000;
@@ -45,6 +49,8 @@ pub struct World {
     /// Not interruptible: what a person does.
     pub engine: Arc<Engine>,
     polls_left: usize,
+    /// A moment, and how many batches were taken at it.
+    busy_since: (Timestamp, usize),
     crashed: bool,
     deaths: bool,
     side_by_side: bool,
@@ -140,6 +146,7 @@ impl World {
             hosted: Engine::new(interruptible, settings.clone()),
             engine: Arc::new(Engine::new(plain, settings)),
             polls_left: usize::MAX,
+            busy_since: (Memory::START, 0),
             crashed: false,
             deaths: false,
             side_by_side: false,
@@ -280,9 +287,16 @@ impl World {
         (batch.iter().map(|message| message.receipt.clone()).collect(), batch)
     }
 
-    /// Takes one batch from each queue. Answers whether there was any.
+    /// Takes one batch from each queue. Returns whether there was any.
+    ///
+    /// # Panics
+    /// If there is no end to the work of this moment.
     pub fn work(&mut self) -> bool {
         let mut any = false;
+        let now = self.clock.now();
+        let batches = if self.busy_since.0 == now { self.busy_since.1 + 1 } else { 0 };
+        self.busy_since = (now, batches);
+        assert!(batches < MAX_BATCHES, "there is no end to the work of this moment");
         for name in [QueueName::First, QueueName::Retry] {
             let batch = block_on(self.queue.receive(name, BATCH)).expect("the memory queue answers");
             if batch.is_empty() {
@@ -300,7 +314,7 @@ impl World {
     }
 
     /// Several hosts at once, each with a batch of its own, in any order of their awaits; now and then one of them dies. What
-    /// `meanwhile` does happens somewhere in between. Answers whether there was any work.
+    /// `meanwhile` does happens somewhere in between. Returns whether there was any work.
     pub fn work_side_by_side(&mut self, meanwhile: impl FnOnce(&World)) -> bool {
         self.side_by_side = true;
         let mut batches = Vec::new();
@@ -390,9 +404,9 @@ impl World {
         }
     }
 
-    /// Sometimes every waiting ticket comes twice.
+    /// Sometimes every waiting ticket is duplicated. Not where many wait already: tickets that never end would double without limit.
     fn duplicate_now_and_then(&self) {
-        if self.random.next_u64().is_multiple_of(8) {
+        if self.random.next_u64().is_multiple_of(8) && self.queue.len(QueueName::Retry) < MAX_DUPLICATED {
             self.queue.duplicate_all(QueueName::Retry);
         }
     }

@@ -49,7 +49,7 @@ impl Batch {
                 Settlement::Resend { message, delay }
             }
             Unreadable::Corrupt(_) => {
-                tracing::error!(error = chain(&message), "message.dead_letter");
+                tracing::error!(error = chain(&message), "message.unreadable");
                 Settlement::DeadLetter(message)
             }
         });

@@ -67,7 +67,7 @@ impl Engine {
             Record::Url(record) => self.look_at_url(Loaded { record, version }).await,
             Record::Delivery(record) => self.look_at_delivery(Loaded { record, version }).await,
             Record::Job(record) => self.look_at_job(Loaded { record, version }).await,
-            // Nothing else is in the index. A record of a newer release waits for that release.
+            // Nothing else is in the index.
             _ => Ok(Vec::new()),
         }
     }
