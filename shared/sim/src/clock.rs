@@ -31,6 +31,13 @@ impl VirtualClock {
         now.schedule = now.schedule + real * self.speed;
     }
 
+    /// Lets at least this much time of the schedule pass.
+    pub fn advance_schedule(&self, schedule: Duration) {
+        let nanos = schedule.as_nanos().div_ceil(u128::from(self.speed));
+        // Whole milliseconds, as timestamps have them.
+        self.advance(Duration::from_millis(u64::try_from(nanos.div_ceil(1_000_000)).unwrap_or(u64::MAX)));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Now> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
     }

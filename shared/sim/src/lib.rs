@@ -5,11 +5,14 @@ mod clock;
 pub mod contract;
 pub mod crash;
 mod entropy;
+mod gate;
 mod queue;
+mod scripted_store;
 mod store;
 
 pub use block_on::block_on;
 pub use clock::VirtualClock;
 pub use entropy::SeededEntropy;
 pub use queue::MemoryQueue;
+pub use scripted_store::{ScriptedStore, StoreCall};
 pub use store::{MemoryStore, Puts};

@@ -22,6 +22,8 @@ pub struct MemoryQueue {
 struct State {
     queues: HashMap<QueueName, Messages>,
     last_id: u64,
+    /// The next send to this queue is refused.
+    refuses: Option<QueueName>,
 }
 
 #[derive(Default)]
@@ -104,6 +106,25 @@ impl MemoryQueue {
         }
     }
 
+    /// Everything in the queue is gone, as if it had never been sent.
+    pub fn lose_all(&self, queue: QueueName) {
+        self.on(queue, |messages| messages.by_id.clear());
+    }
+
+    /// The next send to this queue fails, and none of its messages is taken.
+    pub fn refuse_next(&self, queue: QueueName) {
+        self.lock().refuses = Some(queue);
+    }
+
+    /// What is in the queue, with the time at which the schedule's clock lets it be received; oldest first.
+    #[must_use]
+    pub fn messages(&self, queue: QueueName) -> Vec<(Message, Timestamp)> {
+        self.on(queue, |messages| {
+            let held = messages.by_id.values();
+            held.filter_map(|held| Some((Message::decode(&held.payload).ok()?, held.deliver_at))).collect()
+        })
+    }
+
     /// How many messages there are: ready, delayed or invisible.
     #[must_use]
     pub fn len(&self, queue: QueueName) -> usize {
@@ -146,6 +167,9 @@ impl MemoryQueue {
 impl Queue for MemoryQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
         let now = self.clock.now();
+        if self.lock().refuses.take_if(|refuses| *refuses == queue).is_some() {
+            return Err(SendError::Partly { unsent: messages, why: "told to refuse".to_owned() });
+        }
         for Outgoing { message, delay } in messages {
             self.put(queue, Held::new(message.encode(), now + delay.as_duration()));
         }

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use holdfast_core::ports::{BodyKey, Store};
 use holdfast_core::records::{Attempt, DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
 use holdfast_core::rules::health::{PROBE_INTERVAL, UrlState};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 
 use super::World;
+use crate::block_on;
 
 /// The most attempts of one epoch that count.
 const MOST_COUNTED: usize = 12;
@@ -22,6 +24,15 @@ impl World {
         self.check_parked();
         self.check_looked_after();
         self.check_guards();
+        self.check_bodies();
+    }
+
+    /// A live delivery always has its body.
+    fn check_bodies(&self) {
+        for record in self.deliveries().into_iter().filter(|record| record.state.is_live()) {
+            let body = block_on(self.store.get_bodies(&[BodyKey::of(&record.key)]));
+            assert!(body.expect("the memory store answers")[0].is_some(), "{} has no body", record.key.id());
+        }
     }
 
     /// Every delivery that was accepted was received, or stands in the store.

@@ -8,4 +8,4 @@ mod world;
 
 pub use interrupt::Interruptible;
 pub use receiver::{Receiver, Seen};
-pub use world::{Crash, World};
+pub use world::{Crash, UnderWay, World};

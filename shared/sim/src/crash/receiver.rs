@@ -1,8 +1,7 @@
 //! The other side: receivers whose answers can be switched, and who remember what they got.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ids::{Tenant, UrlId};
@@ -11,6 +10,7 @@ use holdfast_core::records::Record;
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::time::Timestamp;
 
+use crate::gate::Gate;
 use crate::{MemoryStore, VirtualClock};
 
 /// One request as the receiver saw it.
@@ -19,6 +19,7 @@ pub struct Seen {
     pub url: String,
     pub delivery: String,
     pub at: Timestamp,
+    /// 0: there was no answer yet, or nobody left to take it.
     pub status: u16,
     /// The state that the URL had in the store at that moment: a request at a disabled URL is a probe.
     pub state: UrlState,
@@ -31,23 +32,63 @@ pub struct Receiver {
     store: Arc<MemoryStore>,
     tenant: Tenant,
     inner: Mutex<Inner>,
+    gate: Gate,
 }
 
 #[derive(Default)]
 struct Inner {
-    answers: HashMap<String, u16>,
+    answers: HashMap<String, Answer>,
     /// How many further requests are answered with 500 before the answer counts.
     failures: HashMap<String, u32>,
+    /// The next request to each of these is answered only when it is let go.
+    to_hold: HashSet<String>,
     seen: Vec<Seen>,
+}
+
+impl Inner {
+    fn next_answer(&mut self, url: &str) -> Answer {
+        match self.failures.get_mut(url) {
+            Some(left) if *left > 0 => {
+                *left -= 1;
+                with_status(500)
+            }
+            _ => self.answers.get(url).cloned().unwrap_or_else(|| with_status(200)),
+        }
+    }
+}
+
+fn with_status(status: u16) -> Answer {
+    Answer::Status { status, excerpt: String::new(), retry_after: None }
+}
+
+fn status_of(answer: &Answer) -> u16 {
+    match answer {
+        Answer::Status { status, .. } => *status,
+        Answer::Failed { .. } => 0,
+    }
 }
 
 impl Receiver {
     pub(super) fn new(clock: Arc<VirtualClock>, store: Arc<MemoryStore>, tenant: Tenant) -> Receiver {
-        Receiver { clock, store, tenant, inner: Mutex::default() }
+        Receiver { clock, store, tenant, inner: Mutex::default(), gate: Gate::default() }
     }
 
     pub fn answer(&self, url: &str, status: u16) {
-        self.lock().answers.insert(url.to_owned(), status);
+        self.answer_with(url, with_status(status));
+    }
+
+    pub fn answer_with(&self, url: &str, answer: Answer) {
+        self.lock().answers.insert(url.to_owned(), answer);
+    }
+
+    /// The next request to this URL stays under way until [`Self::let_go`], and gets the answer that counts then.
+    pub fn hold_next(&self, url: &str) {
+        self.lock().to_hold.insert(url.to_owned());
+    }
+
+    /// Answers every request that is held now.
+    pub fn let_go(&self) {
+        self.gate.open();
     }
 
     pub fn fail_next(&self, url: &str, times: u32) {
@@ -79,17 +120,20 @@ impl Sender for Receiver {
     async fn send(&self, request: AttemptRequest) -> AttemptResult {
         let header = |name: &str| request.headers.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
         let (state, since) = self.state_of(&request.url);
-        let mut inner = self.lock();
-        let status = match inner.failures.get_mut(&request.url) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                500
-            }
-            _ => inner.answers.get(&request.url).copied().unwrap_or(200),
-        };
+        let arrived = self.clock.both();
         let delivery = header("webhook-id").unwrap_or_default();
-        inner.seen.push(Seen { url: request.url, delivery, at: self.clock.now(), status, state, since });
-        let answer = Answer::Status { status, excerpt: String::new(), retry_after: None };
-        AttemptResult { answer, took: Duration::ZERO }
+        let (number, held) = {
+            let mut inner = self.lock();
+            let url = request.url.clone();
+            inner.seen.push(Seen { url, delivery, at: arrived.schedule, status: 0, state, since });
+            (inner.seen.len() - 1, inner.to_hold.remove(&request.url))
+        };
+        if held {
+            self.gate.wait().await;
+        }
+        let mut inner = self.lock();
+        let answer = inner.next_answer(&request.url);
+        inner.seen[number].status = status_of(&answer);
+        AttemptResult { answer, took: self.clock.now_real().since(arrived.real) }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
-use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Sender, Store};
+use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Receipt, Received, Sender, Store};
 use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
 use holdfast_core::time::Timestamp;
@@ -17,12 +18,13 @@ use serde_json::value::RawValue;
 
 use super::interrupt::{Interruptible, drive};
 use super::receiver::Receiver;
-use crate::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on};
+use crate::{MemoryQueue, MemoryStore, ScriptedStore, SeededEntropy, VirtualClock, block_on};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 const VISIBILITY: Duration = Duration::from_secs(180);
 const BATCH: usize = 10;
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A world that is not quiet by then never will be.
 const MOST_STEPS: usize = 20_000;
 
@@ -35,13 +37,15 @@ pub struct Crash {
 pub struct World {
     pub clock: Arc<VirtualClock>,
     pub store: Arc<MemoryStore>,
+    /// What the engines see of the store: its calls can be made to fail or to stand still.
+    pub scripted: Arc<ScriptedStore>,
     pub queue: Arc<MemoryQueue>,
     pub receiver: Arc<Receiver>,
     pub tenant: Tenant,
     /// Interruptible: what the host runs.
     hosted: Engine,
     /// Not interruptible: what a person does.
-    pub engine: Engine,
+    pub engine: Arc<Engine>,
     polls_left: usize,
     crashed: bool,
     deaths: bool,
@@ -51,6 +55,41 @@ pub struct World {
     accepted: BTreeMap<String, u64>,
 }
 
+/// A batch that a host has begun. Dropping it is the host's death.
+pub struct UnderWay {
+    queue: QueueName,
+    receipts: Vec<Receipt>,
+    inbox: Arc<MemoryQueue>,
+    future: Pin<Box<dyn Future<Output = Vec<Verdict>>>>,
+}
+
+impl UnderWay {
+    /// Goes on to the next place where something holds the host.
+    ///
+    /// # Panics
+    /// If nothing does.
+    #[must_use]
+    pub fn go_on(mut self) -> UnderWay {
+        assert!(drive(self.future.as_mut(), &mut 1).is_none(), "nothing holds the host");
+        self
+    }
+
+    /// Goes on to the end. What is done is deleted from the queue.
+    ///
+    /// # Panics
+    /// If something still holds the host.
+    pub fn finish(self) -> Vec<Verdict> {
+        let verdicts = drive(self.future, &mut 1).expect("something still holds the host");
+        delete_done(&self.inbox, self.queue, self.receipts, &verdicts);
+        verdicts
+    }
+}
+
+fn delete_done(inbox: &MemoryQueue, queue: QueueName, receipts: Vec<Receipt>, verdicts: &[Verdict]) {
+    let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| **v == Verdict::Done).map(|(r, _)| r);
+    block_on(inbox.delete(queue, done.collect())).expect("the memory queue answers");
+}
+
 fn settings() -> Settings {
     Settings { function_timeout: FUNCTION_TIMEOUT, http_allowed: true, ..Settings::default() }
 }
@@ -58,13 +97,34 @@ fn settings() -> Settings {
 impl World {
     #[must_use]
     pub fn new(seed: u64, crash: Option<Crash>) -> World {
-        let clock = Arc::new(VirtualClock::new(START));
+        let mut world = World::with(seed, settings(), 1);
+        world.polls_left = crash.map_or(usize::MAX, |crash| crash.after_polls);
+        world
+    }
+
+    /// A world whose schedule runs `speed` times as fast as real time.
+    #[must_use]
+    pub fn with_speed(seed: u64, speed: u32) -> World {
+        World::with(seed, settings(), speed)
+    }
+
+    /// `change` is made to the settings that every other world has.
+    #[must_use]
+    pub fn with_settings(seed: u64, change: impl FnOnce(&mut Settings)) -> World {
+        let mut settings = settings();
+        change(&mut settings);
+        World::with(seed, settings, 1)
+    }
+
+    fn with(seed: u64, settings: Settings, speed: u32) -> World {
+        let clock = Arc::new(VirtualClock::with_speed(START, speed));
         let store = Arc::new(MemoryStore::new());
         let queue = Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, VISIBILITY));
         let tenant = Tenant::from("default");
         let receiver = Arc::new(Receiver::new(Arc::clone(&clock), Arc::clone(&store), tenant.clone()));
+        let scripted = Arc::new(ScriptedStore::new(Arc::clone(&store) as _));
         let (as_store, as_queue) =
-            (Arc::clone(&store) as Arc<dyn Store>, Arc::clone(&queue) as Arc<dyn Queue>);
+            (Arc::clone(&scripted) as Arc<dyn Store>, Arc::clone(&queue) as Arc<dyn Queue>);
         let as_sender = Arc::clone(&receiver) as Arc<dyn Sender>;
         let plain = Ports {
             store: Arc::clone(&as_store),
@@ -83,12 +143,13 @@ impl World {
         World {
             clock,
             store,
+            scripted,
             queue,
             receiver,
             tenant,
-            hosted: Engine::new(paused, settings()),
-            engine: Engine::new(plain, settings()),
-            polls_left: crash.map_or(usize::MAX, |crash| crash.after_polls),
+            hosted: Engine::new(paused, settings.clone()),
+            engine: Arc::new(Engine::new(plain, settings)),
+            polls_left: usize::MAX,
             crashed: false,
             deaths: false,
             side_by_side: false,
@@ -179,6 +240,51 @@ impl World {
         }
     }
 
+    /// Hands one batch of this queue to the engine, which has until `until_real` for it. What is done is deleted.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received.
+    pub fn handle_until(&self, queue: QueueName, until_real: Timestamp) -> Vec<Verdict> {
+        let (receipts, batch) = self.receive(queue);
+        let verdicts = block_on(self.engine.handle(batch, until_real));
+        delete_done(&self.queue, queue, receipts, &verdicts);
+        verdicts
+    }
+
+    /// Like [`Self::handle_until`], with all the time it takes.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received.
+    pub fn handle(&self, queue: QueueName) -> Vec<Verdict> {
+        self.handle_until(queue, Timestamp::MAX)
+    }
+
+    /// A host takes one batch of this queue and comes to where the receiver or the store holds it.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received, or nothing holds the host.
+    pub fn begin(&self, queue: QueueName) -> UnderWay {
+        self.begin_until(queue, Timestamp::MAX)
+    }
+
+    /// Like [`Self::begin`]; the host's time is over at `until_real`.
+    ///
+    /// # Panics
+    /// If the queue has nothing to be received, or nothing holds the host.
+    pub fn begin_until(&self, queue: QueueName, until_real: Timestamp) -> UnderWay {
+        let (receipts, batch) = self.receive(queue);
+        let engine = Arc::clone(&self.engine);
+        let mut future = Box::pin(async move { engine.handle(batch, until_real).await });
+        assert!(drive(future.as_mut(), &mut 1).is_none(), "nothing holds the host");
+        UnderWay { queue, receipts, inbox: Arc::clone(&self.queue), future }
+    }
+
+    fn receive(&self, queue: QueueName) -> (Vec<Receipt>, Vec<Received>) {
+        let batch = block_on(self.queue.receive(queue, BATCH)).expect("the memory queue answers");
+        assert!(!batch.is_empty(), "there is nothing in the queue");
+        (batch.iter().map(|message| message.receipt.clone()).collect(), batch)
+    }
+
     /// Takes one batch from each queue. Answers whether there was any.
     pub fn work(&mut self) -> bool {
         let mut any = false;
@@ -193,9 +299,7 @@ impl World {
             let Some(verdicts) = Self::hosted(handled, &mut self.polls_left, &mut self.crashed) else {
                 continue;
             };
-            let done =
-                receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-            block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
+            delete_done(&self.queue, name, receipts, &verdicts);
         }
         any
     }
@@ -239,9 +343,7 @@ impl World {
             let mut one_poll = 1;
             if let Some(verdicts) = drive(running[index].2.as_mut(), &mut one_poll) {
                 let (name, receipts, _) = running.swap_remove(index);
-                let done =
-                    receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-                block_on(self.queue.delete(name, done.collect())).expect("the memory queue answers");
+                delete_done(&self.queue, name, receipts, &verdicts);
             }
         }
         if let Some(meanwhile) = meanwhile.take() {
@@ -258,8 +360,7 @@ impl World {
         let batch = block_on(self.queue.receive(QueueName::Retry, BATCH)).expect("the memory queue answers");
         let receipts: Vec<_> = batch.iter().map(|m| m.receipt.clone()).collect();
         let verdicts = block_on(self.engine.handle(batch, Timestamp::MAX));
-        let done = receipts.into_iter().zip(verdicts).filter(|(_, v)| *v == Verdict::Done).map(|(r, _)| r);
-        block_on(self.queue.delete(QueueName::Retry, done.collect())).expect("the memory queue answers");
+        delete_done(&self.queue, QueueName::Retry, receipts, &verdicts);
     }
 
     /// Like `run_until`, with several hosts side by side. `person` may do something at every step.
@@ -275,9 +376,7 @@ impl World {
             self.sweep();
             self.duplicate_now_and_then();
             match self.next_happening() {
-                Some(next) if next <= until => {
-                    self.clock.advance(next.since(self.clock.now()).max(Duration::from_millis(1)));
-                }
+                Some(next) if next <= until => self.pass(next.since(self.clock.now())),
                 _ => return,
             }
         }
@@ -315,12 +414,9 @@ impl World {
             while self.work() {}
             let next = self.next_happening();
             match next {
-                Some(next) if next <= until => {
-                    let wait = next.since(self.clock.now());
-                    self.clock.advance(wait.max(Duration::from_millis(1)));
-                }
+                Some(next) if next <= until => self.pass(next.since(self.clock.now())),
                 _ => {
-                    self.clock.advance(until.since(self.clock.now()));
+                    self.pass(until.since(self.clock.now()));
                     return;
                 }
             }
@@ -332,12 +428,44 @@ impl World {
         self.run_until(self.clock.now() + time);
     }
 
+    /// Like `run_for`, but sweeps only once a minute, as a host does.
+    ///
+    /// # Panics
+    /// If there is no end to it.
+    pub fn run_for_with_a_sweep_each_minute(&mut self, time: Duration) {
+        let until = self.clock.now() + time;
+        let mut next_sweep_at = self.clock.now();
+        for _ in 0..MOST_STEPS {
+            while self.work() {}
+            if next_sweep_at <= self.clock.now() {
+                self.sweep();
+                next_sweep_at = self.clock.now() + SWEEP_INTERVAL;
+                continue;
+            }
+            let next = self.next_ticket_at().map_or(next_sweep_at, |ticket| ticket.min(next_sweep_at));
+            if next > until {
+                self.pass(until.since(self.clock.now()));
+                return;
+            }
+            self.pass(next.since(self.clock.now()));
+        }
+        panic!("the world is not quiet after {MOST_STEPS} steps");
+    }
+
+    /// Lets at least a millisecond of the schedule pass. What may be removed by then is.
+    pub fn pass(&self, time: Duration) {
+        self.clock.advance_schedule(time.max(Duration::from_millis(1)));
+        self.store.purge(self.clock.now());
+    }
+
+    fn next_ticket_at(&self) -> Option<Timestamp> {
+        let queues = [QueueName::First, QueueName::Retry].into_iter();
+        queues.filter_map(|name| self.queue.next_ready_at(name)).min()
+    }
+
     fn next_happening(&self) -> Option<Timestamp> {
         let looks = self.store.all().into_iter().filter_map(|record| record.index_entries().look_at);
-        let tickets = [QueueName::First, QueueName::Retry]
-            .into_iter()
-            .filter_map(|name| self.queue.next_ready_at(name));
-        looks.chain(tickets).min()
+        looks.chain(self.next_ticket_at()).min()
     }
 
     /// The delivery of an event to a subscription.
