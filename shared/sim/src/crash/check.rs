@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use holdfast_core::ports::{BodyKey, Store};
-use holdfast_core::records::{Attempt, DeliveryRecord, DeliveryState, ParkedPointer, Record, UrlRecord};
+use holdfast_core::records::{
+    Attempt, DeliveryRecord, DeliveryState, ParkedPointer, Record, Subscription, UrlRecord,
+};
 use holdfast_core::rules::health::{PROBE_INTERVAL, UrlState};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
@@ -214,6 +216,22 @@ impl World {
             _ => None,
         })
         .collect()
+    }
+
+    /// The record of the delivery of an event to a subscription, if there is one.
+    #[must_use]
+    pub fn record(&self, event_id: &str, subscription: &Subscription) -> Option<DeliveryRecord> {
+        let key = self.delivery(event_id, subscription);
+        self.deliveries().into_iter().find(|record| record.key == key)
+    }
+
+    /// The URL that the subscription had when it was made.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    pub fn url(&self, subscription: &Subscription) -> UrlRecord {
+        self.urls().remove(subscription.url_id.as_str()).expect("a subscription's URL")
     }
 
     /// The types of the accepted events that begin with this.

@@ -7,9 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
-use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Receipt, Received, Sender, Store};
+use holdfast_core::messages::Message;
+use holdfast_core::ports::{
+    Clock, Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Received, Sender, Store,
+};
 use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::filter::Connector;
+use holdfast_core::rules::health::Manual;
 use holdfast_core::time::Timestamp;
 use holdfast_core::usecases::{
     AcceptError, Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch, Verdict,
@@ -198,6 +202,24 @@ impl World {
             active: true,
         };
         block_on(self.engine.subscribe(&self.tenant, new)).expect("a subscription")
+    }
+
+    /// A person enables, disables or freezes the subscription's URL.
+    ///
+    /// # Panics
+    /// If that is refused, which no scenario means.
+    pub fn steer(&self, subscription: &Subscription, action: Manual) {
+        block_on(self.engine.steer(&self.tenant, &subscription.url_id, action, None, false, "me"))
+            .expect("an action that is allowed");
+    }
+
+    /// A ticket appears in the retry queue, as one that was duplicated or sent by the sweep.
+    ///
+    /// # Panics
+    /// If the memory queue does not answer.
+    pub fn send_ticket(&self, message: Message) {
+        let tickets = vec![Outgoing { message, delay: Delay::NONE }];
+        block_on(self.queue.send(QueueName::Retry, tickets)).expect("the memory queue answers");
     }
 
     /// A person changes a subscription, and does so again when there is no answer: asking twice for the same is asking once.

@@ -1,0 +1,146 @@
+//! Nothing is attempted later than 52 hours after the first attempt of its epoch, and everything before that is.
+
+use std::time::Duration;
+
+use holdfast_core::ports::{Clock, QueueName};
+use holdfast_core::records::{DeliveryState, Reason};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::usecases::Verdict;
+use holdfast_sim::block_on;
+use holdfast_sim::crash::World;
+
+use super::{DAY, HOUR, MINUTE, URL, subscription_with_a_retry_due};
+
+const LIFETIME: Duration = Duration::from_secs(52 * 3600);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+#[test]
+fn a_first_attempt_is_made_up_to_the_last_moment() {
+    for (waited, made) in [(LIFETIME, true), (LIFETIME + MILLISECOND, false)] {
+        let mut world = World::new(1, None);
+        world.subscribe(URL);
+        world.post("one");
+        world.pass(waited);
+        assert_eq!(world.handle(QueueName::First), [Verdict::Done]);
+        assert_eq!(!world.receiver.seen().is_empty(), made, "after {waited:?}");
+        let reasons: Vec<_> = world.deliveries().iter().map(|record| record.reason).collect();
+        assert_eq!(reasons, if made { vec![] } else { vec![Some(Reason::Expired)] });
+        world.check();
+    }
+}
+
+#[test]
+fn a_retry_is_made_up_to_the_last_moment() {
+    for (after_the_end, made) in [(Duration::ZERO, true), (MILLISECOND, false)] {
+        let mut world = World::new(2, None);
+        let subscription = subscription_with_a_retry_due(&mut world);
+        let expires_at = world.record("one", &subscription).unwrap().expires_at;
+        world.pass(expires_at.since(world.clock.now()) + after_the_end);
+        world.receiver.answer(URL, 200);
+        world.handle(QueueName::Retry);
+        let record = world.record("one", &subscription).unwrap();
+        let expected = if made {
+            (DeliveryState::Delivered, None, 2)
+        } else {
+            (DeliveryState::Dead, Some(Reason::Expired), 1)
+        };
+        assert_eq!((record.state, record.reason, world.receiver.seen().len()), expected);
+        world.check();
+    }
+}
+
+#[test]
+fn the_52_hours_begin_with_the_first_attempt() {
+    let mut world = World::new(3, None);
+    let subscription = world.subscribe(URL);
+    world.receiver.answer(URL, 500);
+    world.post("one");
+    world.pass(10 * HOUR);
+    world.run_for(3 * DAY);
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.reason, world.receiver.seen().len()), (Some(Reason::Exhausted), 12));
+}
+
+#[test]
+fn a_replay_has_52_hours_of_its_own() {
+    let mut world = World::new(4, None);
+    let subscription = world.subscribe(URL);
+    world.receiver.answer(URL, 500);
+    world.post("one");
+    world.run_for(10 * DAY);
+    block_on(world.engine.replay(&world.delivery("one", &subscription))).unwrap();
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.expires_at, record.remove_at), (world.clock.now() + LIFETIME, None));
+    world.run_for(3 * DAY);
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.reason, record.epoch), (Some(Reason::Exhausted), 1));
+    assert_eq!(world.receiver.seen().len(), 24);
+    world.check();
+}
+
+/// The retry of a delivery that was frozen until its last minute is under way.
+fn world_with_a_last_attempt_due(function_timeout: Duration) -> World {
+    let mut world = World::with_settings(5, |settings| settings.function_timeout = function_timeout);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    world.steer(&subscription, Manual::Freeze);
+    world.handle(QueueName::Retry);
+    let expires_at = world.record("one", &subscription).unwrap().expires_at;
+    world.pass((expires_at - MINUTE).since(world.clock.now()));
+    world.steer(&subscription, Manual::Enable);
+    world.handle(QueueName::Retry);
+    world
+}
+
+#[test]
+fn the_sweep_does_not_expire_an_attempt_that_is_under_way() {
+    // Longer than the sweep waits before it looks at a claimed delivery.
+    let world = world_with_a_last_attempt_due(15 * MINUTE);
+    world.receiver.hold_next(URL);
+    world.receiver.answer(URL, 200);
+    let under_way = world.begin(QueueName::Retry);
+    world.pass(6 * MINUTE);
+    assert_eq!(block_on(world.engine.sweep()).unwrap().failed, 0);
+    let record = world.deliveries().remove(0);
+    assert!(record.is_expired(world.clock.now()));
+    assert_eq!((record.state, record.reason), (DeliveryState::Waiting, None));
+    world.receiver.let_go();
+    assert_eq!(under_way.finish(), [Verdict::Done]);
+    assert_eq!(world.deliveries()[0].state, DeliveryState::Delivered);
+}
+
+#[test]
+fn a_ticket_does_not_expire_an_attempt_that_is_under_way() {
+    let world = world_with_a_last_attempt_due(15 * MINUTE);
+    world.receiver.hold_next(URL);
+    let under_way = world.begin(QueueName::Retry);
+    world.pass(6 * MINUTE);
+    world.send_ticket(super::ticket_of(&world.deliveries()[0]));
+    world.handle(QueueName::Retry);
+    assert_eq!(world.deliveries()[0].state, DeliveryState::Waiting);
+    drop(under_way);
+}
+
+#[test]
+fn a_release_makes_dead_what_expired_while_it_was_parked() {
+    let mut world = World::new(6, None);
+    let subscription = world.subscribe(URL);
+    world.steer(&subscription, Manual::Freeze);
+    world.post("old");
+    world.handle(QueueName::First);
+    world.pass(LIFETIME);
+    world.post("young");
+    world.handle(QueueName::First);
+    world.pass(MILLISECOND);
+    let steered = world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me");
+    let steered = block_on(steered).unwrap();
+    assert_eq!((steered.released, steered.expired), (1, 1));
+    for _ in 0..10 {
+        while world.work() {}
+        world.pass(Duration::from_secs(1));
+    }
+    let of = |id| world.record(id, &subscription).map(|record| (record.state, record.reason)).unwrap();
+    assert_eq!(of("old"), (DeliveryState::Dead, Some(Reason::Expired)));
+    assert_eq!(of("young"), (DeliveryState::Delivered, None));
+    assert_eq!(world.receiver.seen().len(), 1);
+    world.check();
+}

@@ -1,0 +1,87 @@
+//! One event to many subscriptions, in steps that may be repeated: each is attempted once.
+
+use std::collections::BTreeSet;
+
+use holdfast_core::ports::QueueName;
+use holdfast_core::records::{Job, Record};
+use holdfast_core::usecases::Verdict;
+use holdfast_sim::crash::World;
+use holdfast_sim::{StoreCall, block_on};
+
+use super::{HOUR, REDELIVERED, event};
+
+const ALL: usize = 130;
+
+fn world_with_many(seed: u64) -> World {
+    let world = World::new(seed, None);
+    for n in 0..ALL {
+        world.subscribe(&format!("http://many.test/{n}"));
+    }
+    world
+}
+
+#[track_caller]
+fn assert_each_attempted_once(world: &World) {
+    let seen = world.receiver.seen();
+    let urls: BTreeSet<_> = seen.iter().map(|seen| seen.url.as_str()).collect();
+    assert_eq!((urls.len(), seen.len()), (ALL, ALL));
+    world.check();
+    world.check_nothing_repeated();
+}
+
+#[test]
+fn a_repeated_step_attempts_nothing_twice() {
+    let mut world = world_with_many(1);
+    world.post("big");
+    // The step's messages are out, but where it ended is not written: the first write says only that it began.
+    world.scripted.fail_after(StoreCall::Write, 1);
+    assert!(matches!(world.handle(QueueName::First)[..], [Verdict::Again(_)]));
+    assert_eq!(world.queue.len(QueueName::First), 101, "a step of 100, and the job that comes again");
+    while world.work() {}
+    assert_eq!(world.receiver.seen().len(), 100);
+    world.pass(REDELIVERED);
+    world.run_for(HOUR);
+    assert_each_attempted_once(&world);
+}
+
+#[test]
+fn a_fan_out_goes_on_behind_the_last_step_that_was_written() {
+    let mut world = world_with_many(2);
+    world.post("big");
+    // The first step is written, the second one is not.
+    world.scripted.fail_after(StoreCall::Write, 2);
+    assert!(matches!(world.handle(QueueName::First)[..], [Verdict::Again(_)]));
+    assert_eq!(world.queue.len(QueueName::First), ALL + 1);
+    world.queue.lose_all(QueueName::First);
+    let after = world.store.all().into_iter().find_map(|record| match record {
+        Record::Job(job) => match job.job {
+            Job::FanOut(fan_out) => fan_out.after,
+            _ => None,
+        },
+        _ => None,
+    });
+    assert!(after.is_some());
+    world.run_for(HOUR);
+    assert_eq!(world.receiver.seen().len(), ALL - 100, "only what was not written to be queued");
+}
+
+#[test]
+fn an_event_that_is_posted_again_after_its_fan_out_attempts_nothing_twice() {
+    let mut world = World::new(3, None);
+    for n in 0..5 {
+        world.subscribe(&format!("http://many.test/{n}"));
+    }
+    // Too large to be queued with its body: a fan-out of one step.
+    let event = event("large", &format!("{:?}", "x".repeat(150_000)));
+    // Everything is queued, but the producer gets no answer: it posts the event again.
+    world.scripted.fail_next(StoreCall::PutEach);
+    assert!(block_on(world.engine.accept(&world.tenant, vec![event.clone()])).is_err());
+    while world.work() {}
+    assert_eq!(world.receiver.seen().len(), 5);
+    world.pass(REDELIVERED);
+    let answer = block_on(world.engine.accept(&world.tenant, vec![event])).unwrap();
+    assert_eq!((answer[0].deliveries, answer[0].duplicate), (5, false));
+    world.run_for(HOUR);
+    assert_eq!(world.receiver.seen().len(), 5);
+    world.check_nothing_repeated();
+}

@@ -1,0 +1,118 @@
+//! An attempt starts at most 1 s after its health read began, and carries what that read found.
+
+use std::time::Duration;
+
+use holdfast_core::ports::QueueName;
+use holdfast_core::records::{DeliveryState, Subscription};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::usecases::{SubscriptionPatch, Verdict};
+use holdfast_sim::StoreCall;
+use holdfast_sim::block_on;
+use holdfast_sim::crash::World;
+
+use super::{NEW, REDELIVERED, URL, subscription_with_a_retry_due};
+
+const TOO_LONG: Duration = Duration::from_millis(1_001);
+
+/// A first attempt whose health read takes too long. `meanwhile` happens after the read.
+fn slow_first_attempt(world: &mut World, meanwhile: impl FnOnce(&World, &Subscription)) -> Vec<Verdict> {
+    let subscription = world.subscribe(URL);
+    world.post("one");
+    world.scripted.hold_next(StoreCall::Get);
+    let under_way = world.begin(QueueName::First);
+    meanwhile(world, &subscription);
+    world.pass(TOO_LONG);
+    world.scripted.let_go();
+    under_way.finish()
+}
+
+/// A retry whose claim takes too long. `meanwhile` happens after the claim.
+fn slow_retry(world: &mut World, meanwhile: impl FnOnce(&World, &Subscription)) -> Vec<Verdict> {
+    let subscription = subscription_with_a_retry_due(world);
+    world.scripted.hold_next(StoreCall::Write);
+    let under_way = world.begin(QueueName::Retry);
+    meanwhile(world, &subscription);
+    world.pass(TOO_LONG);
+    world.scripted.let_go();
+    under_way.finish()
+}
+
+fn freeze(world: &World, subscription: &Subscription) {
+    world.steer(subscription, Manual::Freeze);
+}
+
+fn enable(world: &World, subscription: &Subscription) {
+    world.steer(subscription, Manual::Enable);
+}
+
+fn move_to_new(world: &World, subscription: &Subscription) {
+    let patch = SubscriptionPatch { url: Some(NEW.to_owned()), ..SubscriptionPatch::default() };
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+}
+
+#[test]
+fn a_first_attempt_obeys_a_freeze_that_came_after_its_health_was_read() {
+    let mut world = World::new(1, None);
+    assert!(matches!(slow_first_attempt(&mut world, freeze)[..], [Verdict::Again(_)]));
+    world.pass(REDELIVERED);
+    assert_eq!(world.handle(QueueName::First), [Verdict::Done]);
+    assert_eq!(world.receiver.seen(), []);
+    assert_eq!(world.deliveries()[0].state, DeliveryState::Parked);
+    world.check();
+}
+
+#[test]
+fn a_retry_obeys_a_freeze_that_came_after_its_health_was_read() {
+    let mut world = World::new(2, None);
+    assert!(matches!(slow_retry(&mut world, freeze)[..], [Verdict::Again(_)]));
+    assert_eq!(world.receiver.seen().len(), 1, "only the first attempt");
+    assert_eq!(world.deliveries()[0].lease, None, "the claim is given back");
+    world.pass(REDELIVERED);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.deliveries()[0].state, DeliveryState::Parked);
+    world.check();
+}
+
+#[test]
+fn an_attempt_counts_in_the_generation_that_was_read_last() {
+    for attempt in [slow_first_attempt, slow_retry] {
+        let mut world = World::new(3, None);
+        world.receiver.answer(URL, 500);
+        assert_eq!(attempt(&mut world, enable), [Verdict::Done]);
+        let url = world.urls().into_values().next().unwrap();
+        assert_eq!((url.health.generation, url.health.streak, url.health.window_attempts), (1, 1, 1));
+    }
+}
+
+#[test]
+fn an_attempt_follows_its_subscription_to_another_url() {
+    for attempt in [slow_first_attempt, slow_retry] {
+        let mut world = World::new(4, None);
+        world.receiver.answer(NEW, 500);
+        assert_eq!(attempt(&mut world, move_to_new), [Verdict::Done]);
+        assert_eq!(world.receiver.seen().pop().unwrap().url, NEW);
+        assert_eq!(world.deliveries()[0].url, NEW);
+        let streaks: Vec<_> =
+            world.urls().into_values().filter(|url| url.url == NEW).map(|url| url.health.streak).collect();
+        assert_eq!(streaks, [1], "it counts where it was made");
+        world.check();
+    }
+}
+
+#[test]
+fn a_retry_goes_where_its_subscription_is() {
+    let mut world = World::new(5, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    let ticket = super::ticket_of(&world.record("one", &subscription).unwrap());
+    move_to_new(&world, &subscription);
+    // The job that moves deliveries has not run yet.
+    world.queue.lose_all(QueueName::Retry);
+    world.send_ticket(ticket);
+    world.receiver.answer(NEW, 500);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.receiver.seen().pop().unwrap().url, NEW);
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.url.as_str(), record.next_attempt), (NEW, 2));
+    world.run_for(10 * super::MINUTE);
+    world.check_settled();
+}

@@ -1,0 +1,139 @@
+//! A retry is claimed before it is made: one host at a time, and not for ever.
+
+use std::time::Duration;
+
+use holdfast_core::ports::{Clock, QueueName};
+use holdfast_core::records::{AttemptOutcome, DeliveryState};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::usecases::Verdict;
+use holdfast_sim::block_on;
+use holdfast_sim::crash::World;
+
+use super::{REDELIVERED, URL, subscription_with_a_retry_due, ticket_of};
+
+#[test]
+fn a_ticket_that_meets_a_live_lease_is_sent_on_to_its_end() {
+    for speed in [1, 10] {
+        let mut world = World::with_speed(1, speed);
+        let subscription = subscription_with_a_retry_due(&mut world);
+        world.receiver.hold_next(URL);
+        let dying = world.begin(QueueName::Retry);
+        let record = world.record("one", &subscription).unwrap();
+        world.send_ticket(ticket_of(&record));
+        world.pass(Duration::from_secs(10));
+        assert_eq!(world.handle(QueueName::Retry), [Verdict::Done]);
+        let left = record.lease.unwrap().until_real.since(world.clock.now_real());
+        let (message, ready_at) = world.queue.messages(QueueName::Retry).pop().unwrap();
+        assert_eq!((message, ready_at), (ticket_of(&record), world.clock.now() + left * speed));
+        // The host dies: the ticket that was sent on finds the lease lapsed.
+        drop(dying);
+        world.receiver.answer(URL, 200);
+        world.clock.advance(left);
+        assert_eq!(world.handle(QueueName::Retry), [Verdict::Done]);
+        assert_eq!(world.record("one", &subscription).unwrap().state, DeliveryState::Delivered);
+        world.check();
+    }
+}
+
+#[test]
+fn a_ticket_that_meets_a_live_lease_attempts_nothing() {
+    let mut world = World::new(2, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    world.receiver.hold_next(URL);
+    let under_way = world.begin(QueueName::Retry);
+    world.send_ticket(ticket_of(&world.record("one", &subscription).unwrap()));
+    world.handle(QueueName::Retry);
+    assert_eq!(world.receiver.seen().len(), 2, "the first attempt and the retry that is under way");
+    world.receiver.let_go();
+    assert_eq!(under_way.finish(), [Verdict::Done]);
+    world.check_nothing_repeated();
+}
+
+#[test]
+fn a_claim_is_given_back_when_the_time_is_up() {
+    let mut world = World::new(3, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    let needed = world.engine.settings().http_timeout + world.engine.settings().time_to_conclude();
+    // More often than an attempt may be taken: nothing was attempted, so nothing was taken.
+    for _ in 0..3 {
+        world.scripted.hold_next(holdfast_sim::StoreCall::Write);
+        let under_way = world.begin_until(QueueName::Retry, world.clock.now_real() + needed);
+        assert!(world.record("one", &subscription).unwrap().lease.is_some());
+        world.pass(Duration::from_millis(1));
+        world.scripted.let_go();
+        assert!(matches!(under_way.finish()[..], [Verdict::Again(_)]));
+        assert_eq!(world.record("one", &subscription).unwrap().lease, None);
+        world.pass(REDELIVERED);
+    }
+    assert_eq!(world.receiver.seen().len(), 1);
+    world.receiver.answer(URL, 200);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.record("one", &subscription).unwrap().state, DeliveryState::Delivered);
+    world.check();
+}
+
+fn outcomes(world: &World, subscription: &holdfast_core::records::Subscription) -> Vec<AttemptOutcome> {
+    let key = world.delivery("one", subscription);
+    let view = block_on(world.engine.view_delivery(&key)).unwrap().unwrap();
+    view.attempts.into_iter().map(|attempt| attempt.outcome).collect()
+}
+
+/// A host claims the retry and dies over it.
+fn die_over_the_retry(world: &World) {
+    world.receiver.hold_next(URL);
+    drop(world.begin(QueueName::Retry));
+    world.pass(REDELIVERED);
+}
+
+#[test]
+fn the_third_take_sends_nothing_and_counts_on_the_delivery_only() {
+    let mut world = World::new(4, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    die_over_the_retry(&world);
+    die_over_the_retry(&world);
+    assert_eq!(world.handle(QueueName::Retry), [Verdict::Done]);
+    assert_eq!(world.receiver.seen().len(), 3, "the first attempt and two takes of the retry");
+    assert_eq!(outcomes(&world, &subscription), [AttemptOutcome::Failure, AttemptOutcome::Interrupted]);
+    let health = world.url(&subscription).health;
+    assert_eq!((health.streak, health.window_attempts), (1, 1), "only the first attempt counts on the URL");
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!(record.due_at, world.clock.now() + Duration::from_millis(169_600));
+    assert_eq!(world.queue.messages(QueueName::Retry).pop().unwrap().0, ticket_of(&record));
+    world.check();
+}
+
+#[test]
+fn parking_does_not_give_an_attempt_fresh_takes() {
+    let mut world = World::new(5, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    die_over_the_retry(&world);
+    world.steer(&subscription, Manual::Freeze);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.record("one", &subscription).unwrap().state, DeliveryState::Parked);
+    world.steer(&subscription, Manual::Enable);
+    world.handle(QueueName::Retry);
+    die_over_the_retry(&world);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.receiver.seen().len(), 3);
+    assert_eq!(outcomes(&world, &subscription), [AttemptOutcome::Failure, AttemptOutcome::Interrupted]);
+}
+
+#[test]
+fn a_first_attempt_received_a_third_time_is_claimed() {
+    let mut world = World::new(6, None);
+    let subscription = world.subscribe(URL);
+    world.post("one");
+    for _ in 0..2 {
+        world.receiver.hold_next(URL);
+        drop(world.begin(QueueName::First));
+        assert_eq!(world.record("one", &subscription), None, "not fenced yet");
+        world.pass(REDELIVERED);
+    }
+    world.receiver.hold_next(URL);
+    let under_way = world.begin(QueueName::First);
+    assert!(world.record("one", &subscription).unwrap().is_leased(world.clock.now_real()));
+    world.check();
+    world.receiver.let_go();
+    assert_eq!(under_way.finish(), [Verdict::Done]);
+    assert_eq!(world.record("one", &subscription).unwrap().state, DeliveryState::Delivered);
+}

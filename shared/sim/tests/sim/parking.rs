@@ -1,0 +1,135 @@
+//! Whoever parks acts on health that may be old by then. Nothing stays parked at an enabled URL.
+
+use std::time::Duration;
+
+use holdfast_core::ports::QueueName;
+use holdfast_core::records::{DeliveryState, Subscription};
+use holdfast_core::rules::health::Manual;
+use holdfast_core::usecases::Verdict;
+use holdfast_sim::StoreCall;
+use holdfast_sim::crash::World;
+
+use super::{HOUR, MINUTE, REDELIVERED, URL, subscription_with_a_retry_due};
+
+/// A person enables the URL, and the release ends because nothing is parked.
+fn enable_until_the_release_is_over(world: &World, subscription: &Subscription) {
+    world.steer(subscription, Manual::Enable);
+    world.handle(QueueName::Retry);
+    world.pass(MINUTE);
+    world.handle(QueueName::Retry);
+    assert_eq!(world.url(subscription).releasing, None);
+}
+
+fn state_of_one(world: &World, subscription: &Subscription) -> Option<DeliveryState> {
+    world.record("one", subscription).map(|record| record.state)
+}
+
+#[test]
+fn a_first_attempt_that_is_parked_too_late_is_released() {
+    let mut world = World::new(1, None);
+    let subscription = world.subscribe(URL);
+    world.steer(&subscription, Manual::Freeze);
+    world.handle(QueueName::Retry);
+    world.post("one");
+    world.scripted.hold_next(StoreCall::Get);
+    let slow = world.begin(QueueName::First);
+    enable_until_the_release_is_over(&world, &subscription);
+    world.scripted.let_go();
+    assert_eq!(slow.finish(), [Verdict::Done]);
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Parked));
+    world.check();
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+    assert_eq!(world.receiver.seen().len(), 1);
+}
+
+#[test]
+fn a_retry_that_is_parked_too_late_is_released() {
+    let mut world = World::new(2, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    let before = world.record("one", &subscription).unwrap();
+    world.steer(&subscription, Manual::Freeze);
+    // The announcement shares the batch and reads the URL too: the third read is of the retry's surroundings.
+    world.queue.lose_all(QueueName::Retry);
+    world.send_ticket(super::ticket_of(&before));
+    world.scripted.hold_after(StoreCall::Get, 1);
+    let slow = world.begin(QueueName::Retry);
+    enable_until_the_release_is_over(&world, &subscription);
+    world.scripted.let_go();
+    assert_eq!(slow.finish(), [Verdict::Done]);
+    let parked = world.record("one", &subscription).unwrap();
+    let expected = (DeliveryState::Parked, before.next_attempt, before.due_at);
+    assert_eq!((parked.state, parked.next_attempt, parked.due_at), expected, "no attempt is counted");
+    world.check();
+    world.receiver.answer(URL, 200);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+}
+
+/// A host that read the URL as frozen parks, after `meanwhile`, and dies before it reads health again.
+fn park_and_die(world: &mut World, meanwhile: impl FnOnce(&World, &Subscription)) -> Subscription {
+    let subscription = world.subscribe(URL);
+    world.steer(&subscription, Manual::Freeze);
+    world.handle(QueueName::Retry);
+    world.post("one");
+    world.scripted.hold_next(StoreCall::Get);
+    let dying = world.begin(QueueName::First);
+    meanwhile(world, &subscription);
+    world.scripted.hold_next(StoreCall::Write);
+    world.scripted.let_go();
+    drop(dying.go_on());
+    assert_eq!(state_of_one(world, &subscription), Some(DeliveryState::Parked));
+    subscription
+}
+
+#[test]
+fn a_message_that_meets_a_parked_record_looks_at_the_url_again() {
+    let mut world = World::new(3, None);
+    let subscription = park_and_die(&mut world, enable_until_the_release_is_over);
+    world.pass(REDELIVERED);
+    assert_eq!(world.handle(QueueName::First), [Verdict::Done]);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+    assert_eq!(world.receiver.seen().len(), 1);
+    world.check();
+}
+
+#[test]
+fn a_ticket_that_meets_a_parked_record_looks_at_the_url_again() {
+    let mut world = World::new(4, None);
+    let subscription = park_and_die(&mut world, enable_until_the_release_is_over);
+    world.send_ticket(super::ticket_of(&world.record("one", &subscription).unwrap()));
+    world.queue.lose_all(QueueName::First);
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+    world.check();
+}
+
+#[test]
+fn a_release_does_not_end_while_somebody_may_still_park() {
+    let mut world = World::new(5, None);
+    let subscription = park_and_die(&mut world, |world, subscription| {
+        world.steer(subscription, Manual::Enable);
+        world.handle(QueueName::Retry);
+        assert!(world.url(subscription).releasing.is_some(), "nothing is parked yet");
+    });
+    world.queue.lose_all(QueueName::First);
+    world.run_for(MINUTE + Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+    world.run_for(2 * MINUTE);
+    assert_eq!(world.url(&subscription).releasing, None, "and ends in the end");
+    world.check();
+}
+
+#[test]
+fn what_is_parked_at_a_frozen_url_is_left_alone() {
+    let mut world = World::new(6, None);
+    let subscription = world.subscribe(URL);
+    world.steer(&subscription, Manual::Freeze);
+    world.post("one");
+    world.run_for(HOUR);
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.state, record.look_at), (DeliveryState::Parked, Some(record.expires_at)));
+    assert_eq!(world.url(&subscription).releasing, None);
+    assert_eq!(world.receiver.seen(), []);
+}
