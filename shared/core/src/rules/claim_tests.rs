@@ -143,3 +143,95 @@ proptest! {
         prop_assert!(counted <= 12);
     }
 }
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn waiting() -> DeliveryRecord {
+    let mut record = record();
+    record.fail(&Schedule::default(), START, None, START, KEEP);
+    record
+}
+
+fn parked() -> DeliveryRecord {
+    let mut record = waiting();
+    record.park();
+    record
+}
+
+fn claimed(times: u32) -> DeliveryRecord {
+    let mut record = waiting();
+    for _ in 0..times {
+        record.claim(record.due_at, record.due_at, TIMEOUT);
+    }
+    record
+}
+
+fn replayed() -> DeliveryRecord {
+    let mut record = waiting();
+    record.die(Reason::Exhausted, START, KEEP);
+    record.replay(&Schedule::default(), START);
+    record
+}
+
+fn over(delivered: bool) -> DeliveryRecord {
+    let mut record = waiting();
+    if delivered {
+        record.succeed(START, KEEP);
+    } else {
+        record.die(Reason::Exhausted, START, KEEP);
+    }
+    record
+}
+
+#[test]
+fn a_ticket_means_what_its_record_says() {
+    let due_at = waiting().due_at;
+    let (expires_at, lapses_at) = (waiting().expires_at, due_at + TIMEOUT);
+    // What stands in the record, the ticket, whether it was redelivered, when; what it means.
+    let cases = [
+        (waiting(), (0, 1), false, due_at, OnTicket::Claim),
+        (waiting(), (0, 1), true, due_at, OnTicket::Claim),
+        (waiting(), (0, 1), false, due_at - MILLISECOND, OnTicket::WaitUntilDue),
+        (waiting(), (0, 1), false, expires_at, OnTicket::Claim),
+        (waiting(), (0, 1), false, expires_at + MILLISECOND, OnTicket::Expire),
+        // Behind the record, or ahead of it.
+        (waiting(), (0, 0), false, due_at, OnTicket::End),
+        (waiting(), (0, 0), true, due_at, OnTicket::ResendCurrent),
+        (waiting(), (0, 2), true, due_at, OnTicket::ResendCurrent),
+        (waiting(), (1, 1), false, due_at, OnTicket::End),
+        (replayed(), (0, 0), false, due_at, OnTicket::End),
+        (replayed(), (0, 0), true, due_at, OnTicket::ResendCurrent),
+        (replayed(), (1, 0), false, START, OnTicket::Claim),
+        // Parked.
+        (parked(), (0, 1), false, due_at, OnTicket::LookAtUrl),
+        (parked(), (0, 1), false, expires_at + MILLISECOND, OnTicket::Expire),
+        (parked(), (0, 0), false, due_at, OnTicket::End),
+        (parked(), (0, 0), true, due_at, OnTicket::LookAtUrl),
+        // Claimed.
+        (claimed(1), (0, 1), false, due_at, OnTicket::WaitForLease(TIMEOUT)),
+        (claimed(1), (0, 1), false, lapses_at - MILLISECOND, OnTicket::WaitForLease(MILLISECOND)),
+        (claimed(1), (0, 1), false, lapses_at, OnTicket::Claim),
+        (claimed(2), (0, 1), false, lapses_at - MILLISECOND, OnTicket::WaitForLease(MILLISECOND)),
+        (claimed(2), (0, 1), false, lapses_at, OnTicket::CountAsInterrupted),
+        (claimed(3), (0, 1), false, lapses_at, OnTicket::CountAsInterrupted),
+        (claimed(2), (0, 1), false, expires_at + MILLISECOND, OnTicket::Expire),
+        // Over.
+        (over(true), (0, 1), true, due_at, OnTicket::End),
+        (over(false), (0, 2), true, due_at, OnTicket::End),
+        (over(false), (0, 1), false, expires_at + MILLISECOND, OnTicket::End),
+    ];
+    for (number, (record, ticket, redelivered, now, meaning)) in cases.into_iter().enumerate() {
+        assert_eq!(on_ticket(&record, ticket, redelivered, now, now), meaning, "case {number}: {record:?}");
+    }
+}
+
+#[test]
+fn a_lease_runs_in_real_time_and_everything_else_on_the_schedule() {
+    let record = claimed(1);
+    let lease_ends = record.due_at + TIMEOUT;
+    let much_later = record.due_at + Duration::from_secs(3_600);
+    let asked = |now, now_real| on_ticket(&record, (0, 1), false, now, now_real);
+    assert_eq!(asked(much_later, lease_ends - MILLISECOND), OnTicket::WaitForLease(MILLISECOND));
+    assert_eq!(asked(record.due_at, lease_ends), OnTicket::Claim);
+    assert_eq!(asked(record.due_at - MILLISECOND, lease_ends), OnTicket::WaitUntilDue);
+}

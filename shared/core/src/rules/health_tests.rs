@@ -180,3 +180,217 @@ proptest! {
         }
     }
 }
+
+const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn enabled() -> Health {
+    Health::new(NOW)
+}
+
+fn disabled() -> Health {
+    let mut health = enabled();
+    health.steer(Manual::Disable, NOW, "test").unwrap();
+    health
+}
+
+fn frozen() -> Health {
+    let mut health = enabled();
+    health.steer(Manual::Freeze, NOW, "test").unwrap();
+    health
+}
+
+#[test]
+fn states_have_the_names_of_the_spec() {
+    let names = [UrlState::Enabled, UrlState::Disabled, UrlState::Frozen].map(UrlState::as_str);
+    assert_eq!(names, ["enabled", "disabled", "frozen"]);
+}
+
+#[test]
+fn an_action_by_hand_leads_from_any_state_to_its_own() {
+    let later = NOW + Duration::from_secs(1);
+    // From, action, to, and how many generations on.
+    let cases = [
+        (enabled(), Manual::Enable, Some(UrlState::Enabled), 1),
+        (enabled(), Manual::Disable, Some(UrlState::Disabled), 1),
+        (enabled(), Manual::Freeze, Some(UrlState::Frozen), 1),
+        (disabled(), Manual::Enable, Some(UrlState::Enabled), 1),
+        (disabled(), Manual::Disable, Some(UrlState::Disabled), 0),
+        (disabled(), Manual::Freeze, Some(UrlState::Frozen), 1),
+        (frozen(), Manual::Enable, Some(UrlState::Enabled), 1),
+        (frozen(), Manual::Disable, None, 0),
+        (frozen(), Manual::Freeze, Some(UrlState::Frozen), 0),
+    ];
+    for (mut health, action, to, generations) in cases {
+        (health.streak, health.window_attempts, health.window_failures) = (3, 5, 4);
+        let before = health.clone();
+        let steered = health.steer(action, later, "because");
+        let Some(to) = to else {
+            assert_eq!((steered, health), (Err(CannotDisableFrozen), before));
+            continue;
+        };
+        let changed = before.state != to;
+        let change = changed.then(|| Change { from: before.state, to, why: "because".to_owned() });
+        assert_eq!(steered, Ok(change));
+        let counters = (health.streak, health.window_attempts, health.window_failures);
+        assert_eq!(counters, if action == Manual::Enable { (0, 0, 0) } else { (3, 5, 4) });
+        let expected = Health {
+            state: to,
+            since: if changed { later } else { before.since },
+            reason: if changed { "because".to_owned() } else { before.reason.clone() },
+            generation: before.generation + generations,
+            next_probe_at: match (changed, to) {
+                (true, UrlState::Disabled) => Some(later + PROBE_INTERVAL),
+                (true, _) => None,
+                (false, _) => before.next_probe_at,
+            },
+            ..health.clone()
+        };
+        assert_eq!(health, expected, "{action:?} from {:?}", before.state);
+    }
+}
+
+#[test]
+fn only_a_disabled_url_is_probed_and_only_when_it_is_time() {
+    let due_at = NOW + PROBE_INTERVAL;
+    let just_before = due_at - Duration::from_millis(1);
+    // Health, when, whether it may be attempted, whether a probe is due.
+    let cases = [
+        (enabled(), due_at, true, false),
+        (disabled(), just_before, false, false),
+        (disabled(), due_at, true, true),
+        (frozen(), due_at, false, false),
+    ];
+    for (mut health, now, may_attempt, probe_due) in cases {
+        assert_eq!((health.may_attempt(now), health.probe_due(now)), (may_attempt, probe_due), "{health:?}");
+        let before = health.clone();
+        assert_eq!(health.lease_probe(now, FUNCTION_TIMEOUT), probe_due);
+        let leased_until = now + PROBE_INTERVAL + FUNCTION_TIMEOUT;
+        let next_probe_at = if probe_due { Some(leased_until) } else { before.next_probe_at };
+        assert_eq!(health, Health { next_probe_at, ..before });
+    }
+}
+
+#[test]
+fn a_success_of_an_older_generation_is_still_the_last_success() {
+    let (started_at, ended_at) = (NOW + Duration::from_secs(1), NOW + Duration::from_secs(4));
+    for mut health in [disabled(), frozen()] {
+        let before = health.clone();
+        let late = Outcome { success: true, started_at, ended_at, generation: before.generation - 1 };
+        assert_eq!(health.count(&late), None);
+        assert_eq!(health, Health { last_success_at: Some(ended_at), ..before });
+    }
+}
+
+#[test]
+fn the_last_success_never_goes_back() {
+    let mut health = enabled();
+    let at = |secs| outcome(&enabled(), true, NOW + Duration::from_secs(secs));
+    health.count(&at(10));
+    health.count(&at(5));
+    assert_eq!(health.last_success_at, Some(NOW + Duration::from_secs(10)));
+}
+
+#[test]
+fn the_silence_before_the_first_success_begins_with_the_first_attempt() {
+    let mut health = enabled();
+    let started_at = NOW + Duration::from_secs(1);
+    let failure =
+        Outcome { success: false, started_at, ended_at: started_at + Duration::from_secs(5), generation: 0 };
+    health.count(&failure);
+    health.count(&outcome(&health, false, NOW + Duration::from_secs(60)));
+    assert_eq!(health.last_success_at, Some(started_at));
+}
+
+/// A URL with these counters, one outcome later.
+fn after_one_more(
+    (state, streak, attempts, failures): (UrlState, u64, u64, u64),
+    silence: Duration,
+    success: bool,
+) -> Health {
+    let mut health = match state {
+        UrlState::Enabled => enabled(),
+        UrlState::Disabled => disabled(),
+        UrlState::Frozen => frozen(),
+    };
+    (health.streak, health.window_attempts, health.window_failures) = (streak, attempts, failures);
+    health.last_success_at = Some(NOW);
+    health.count(&outcome(&health, success, NOW + silence));
+    health
+}
+
+#[test]
+fn thresholds_hold_at_their_edges() {
+    use UrlState::{Disabled, Enabled, Frozen};
+    const HOUR: Duration = Duration::from_secs(3600);
+    const LONG: Duration = Duration::from_millis(72 * 3_600_000 + 1);
+    // State, streak, window attempts and failures; time since the last success; one more outcome; then the state.
+    let cases = [
+        // More than 100 attempts and more than 70 % of them failed, after a success too.
+        ((Enabled, 69, 99, 99), HOUR, false, Enabled),
+        ((Enabled, 70, 100, 70), HOUR, false, Disabled),
+        ((Enabled, 0, 109, 76), HOUR, false, Enabled),
+        ((Enabled, 0, 109, 77), HOUR, false, Disabled),
+        ((Enabled, 0, 100, 70), HOUR, true, Enabled),
+        ((Enabled, 0, 100, 71), HOUR, true, Disabled),
+        // 2,000 consecutive failures.
+        ((Enabled, 1_998, 9_000, 1_998), HOUR, false, Enabled),
+        ((Enabled, 1_999, 9_000, 1_999), HOUR, false, Disabled),
+        // More than 2,000 of them, and more than 72 h of silence.
+        ((Disabled, 1_999, 0, 0), LONG, false, Disabled),
+        ((Disabled, 2_000, 0, 0), 72 * HOUR, false, Disabled),
+        ((Disabled, 2_000, 0, 0), LONG, false, Frozen),
+        ((Enabled, 2_000, 9_000, 2_000), LONG, false, Frozen),
+        // 50,000 of them in any time.
+        ((Disabled, 49_998, 0, 0), HOUR, false, Disabled),
+        ((Disabled, 49_999, 0, 0), HOUR, false, Frozen),
+        // A probe that succeeds enables, whatever the counters say; a frozen URL stays frozen.
+        ((Disabled, 60_000, 200, 200), LONG, true, Enabled),
+        ((Frozen, 60_000, 200, 200), LONG, false, Frozen),
+        ((Frozen, 60_000, 200, 200), LONG, true, Frozen),
+    ];
+    for (before, silence, success, state) in cases {
+        let health = after_one_more(before, silence, success);
+        assert_eq!(health.state, state, "{before:?}, then {success} after {silence:?}");
+    }
+}
+
+#[test]
+fn reasons_name_the_numbers() {
+    let reason = |before, silence| after_one_more(before, silence, false).reason;
+    let (short, long) = (Duration::from_secs(1), Duration::from_secs(73 * 3600));
+    assert_eq!(reason((UrlState::Enabled, 80, 100, 80), short), "81 of 101 attempts failed");
+    assert_eq!(reason((UrlState::Enabled, 1_999, 2_000, 1_999), short), "2000 consecutive failures");
+    assert_eq!(
+        reason((UrlState::Disabled, 2_000, 0, 0), long),
+        "2001 consecutive failures and no success for more than 72 hours"
+    );
+    assert_eq!(reason((UrlState::Disabled, 49_999, 0, 0), short), "50000 consecutive failures");
+}
+
+#[test]
+fn both_window_counters_are_halved_at_10000() {
+    let short = Duration::from_secs(1);
+    let window = |before, success| {
+        let health = after_one_more(before, short, success);
+        (health.window_attempts, health.window_failures)
+    };
+    assert_eq!(window((UrlState::Enabled, 0, 9_998, 3_000), false), (9_999, 3_001));
+    assert_eq!(window((UrlState::Enabled, 0, 9_999, 3_001), false), (5_000, 1_501));
+    assert_eq!(window((UrlState::Enabled, 0, 9_999, 3_001), true), (5_000, 1_500));
+}
+
+#[test]
+fn a_success_clears_the_streak_and_an_enabling_one_everything() {
+    let short = Duration::from_secs(1);
+    let counters = |health: Health| (health.streak, health.window_attempts, health.window_failures);
+    assert_eq!(counters(after_one_more((UrlState::Enabled, 5, 10, 6), short, true)), (0, 11, 6));
+    assert_eq!(counters(after_one_more((UrlState::Disabled, 5, 10, 6), short, true)), (0, 0, 0));
+}
+
+#[test]
+fn a_failed_probe_restarts_the_10_minutes_from_its_end() {
+    let health = after_one_more((UrlState::Disabled, 5, 10, 6), Duration::from_secs(700), false);
+    assert_eq!(health.next_probe_at, Some(NOW + Duration::from_secs(700) + PROBE_INTERVAL));
+    assert_eq!(PROBE_INTERVAL, Duration::from_secs(600));
+}

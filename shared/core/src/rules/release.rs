@@ -89,4 +89,41 @@ mod tests {
         assert!(!release.may_end(release.enabled_at_real + Duration::from_millis(59_999), timeout));
         assert!(release.may_end(release.enabled_at_real + Duration::from_secs(60), timeout));
     }
+
+    #[test]
+    fn a_release_begins_at_once_with_one() {
+        let now = Now { schedule: Timestamp::from_millis(5_000), real: Timestamp::from_millis(7_000) };
+        let expected = Release {
+            step: 3,
+            size: 1,
+            next_step_at: now.schedule,
+            failures_before: 9,
+            enabled_at_real: now.real,
+        };
+        assert_eq!(Release::begin(3, now, 9), expected);
+    }
+
+    #[test]
+    fn a_claimed_step_has_the_next_number_and_the_next_time() {
+        let mut release = begin();
+        let before = release;
+        let now = Timestamp::from_millis(2_000_000);
+        assert_eq!(release.claim_step(now, 7), 1);
+        let expected = Release {
+            step: before.step + 1,
+            size: 2,
+            next_step_at: now + Duration::from_secs(5),
+            failures_before: 7,
+            enabled_at_real: before.enabled_at_real,
+        };
+        assert_eq!(release, expected);
+    }
+
+    #[test]
+    fn failures_that_were_there_before_the_step_do_not_slow_it() {
+        let mut release = begin();
+        let sizes = [3, 3, 3, 4, 4, 3].map(|failures| release.claim_step(Timestamp::ZERO, failures));
+        // The first 3 came after the release began; the window may be halved, which is no failure.
+        assert_eq!(sizes, [1, 2, 4, 1, 2, 4]);
+    }
 }

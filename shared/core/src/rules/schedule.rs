@@ -131,4 +131,59 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_default_schedule_is_that_of_the_spec() {
+        let Schedule { step, retries, lifetime } = Schedule::default();
+        assert_eq!((step.as_millis(), retries, lifetime.as_secs()), (84_800, 11, 187_200));
+    }
+
+    #[test]
+    fn there_is_a_gap_before_each_retry_and_no_other() {
+        let schedule = Schedule::default();
+        let gaps: Vec<_> = (0..=13).map(|n| schedule.gap_before_retry(n)).collect();
+        let of = |steps: u32| Some(Duration::from_millis(84_800) * steps);
+        let expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024].map(of);
+        assert_eq!(gaps[0], None);
+        assert_eq!(gaps[1..=11], expected);
+        assert_eq!(gaps[12..], [None, None]);
+    }
+
+    #[test]
+    fn a_receiver_may_postpone_a_retry_up_to_the_one_after_it() {
+        let started = Timestamp::from_millis(1_700_000_000_000);
+        let ms = Duration::from_millis;
+        // The attempt that failed, what the receiver asked for, how long after the start the next one is.
+        let cases = [
+            (0, None, Some(84_800)),
+            (0, Some(ms(0)), Some(84_800)),
+            (0, Some(ms(84_799)), Some(84_800)),
+            (0, Some(ms(84_801)), Some(84_801)),
+            (0, Some(ms(254_399)), Some(254_399)),
+            (0, Some(ms(254_401)), Some(254_400)),
+            (9, Some(Duration::MAX), Some(84_800 * (512 + 1_024))),
+            // Before retry 11 it is ignored.
+            (10, Some(Duration::MAX), Some(84_800 * 1_024)),
+            (11, Some(ms(1)), None),
+            (12, None, None),
+        ];
+        for (attempt, asked, wait_ms) in cases {
+            let expected =
+                wait_ms.map_or(Next::GiveUp(Reason::Exhausted), |wait| Next::RetryAt(started + ms(wait)));
+            assert_eq!(schedule_after(attempt, started, asked), expected, "{attempt} {asked:?}");
+        }
+    }
+
+    fn schedule_after(attempt: u32, started: Timestamp, asked: Option<Duration>) -> Next {
+        Schedule::default().after_failure(attempt, started, asked)
+    }
+
+    #[test]
+    fn the_lifetime_begins_with_the_first_attempt_or_with_the_epoch() {
+        let schedule = Schedule::default();
+        let began = Timestamp::from_millis(1_700_000_000_000);
+        let attempted = began + Duration::from_secs(3_600);
+        assert_eq!(schedule.expires_at(began, None).since(began), schedule.lifetime);
+        assert_eq!(schedule.expires_at(began, Some(attempted)).since(attempted), schedule.lifetime);
+    }
 }
