@@ -28,6 +28,9 @@ const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 const VISIBILITY: Duration = Duration::from_secs(180);
 const BATCH: usize = 10;
+/// The most batches of one moment.
+const MOST_BATCHES: usize = 5_000;
+const MOST_DUPLICATED: usize = 200;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A world that is not quiet by then never will be.
 const MOST_STEPS: usize = 20_000;
@@ -51,6 +54,8 @@ pub struct World {
     /// Not interruptible: what a person does.
     pub engine: Arc<Engine>,
     polls_left: usize,
+    /// How many batches the host has taken since this moment.
+    busy_since: (Timestamp, usize),
     crashed: bool,
     deaths: bool,
     side_by_side: bool,
@@ -154,6 +159,7 @@ impl World {
             hosted: Engine::new(paused, settings.clone()),
             engine: Arc::new(Engine::new(plain, settings)),
             polls_left: usize::MAX,
+            busy_since: (START, 0),
             crashed: false,
             deaths: false,
             side_by_side: false,
@@ -308,8 +314,15 @@ impl World {
     }
 
     /// Takes one batch from each queue. Answers whether there was any.
+    ///
+    /// # Panics
+    /// If there is no end to the work of this moment.
     pub fn work(&mut self) -> bool {
         let mut any = false;
+        let now = self.clock.now();
+        let batches = if self.busy_since.0 == now { self.busy_since.1 + 1 } else { 0 };
+        self.busy_since = (now, batches);
+        assert!(batches < MOST_BATCHES, "there is no end to the work of this moment");
         for name in [QueueName::First, QueueName::Retry] {
             let batch = block_on(self.queue.receive(name, BATCH)).expect("the memory queue answers");
             if batch.is_empty() {
@@ -417,9 +430,9 @@ impl World {
         }
     }
 
-    /// Sometimes every waiting ticket comes twice.
+    /// Sometimes every waiting ticket comes twice. Not where many wait already: tickets that never end would double for ever.
     fn duplicate_now_and_then(&self) {
-        if self.random.next_u64().is_multiple_of(8) {
+        if self.random.next_u64().is_multiple_of(8) && self.queue.len(QueueName::Retry) < MOST_DUPLICATED {
             self.queue.duplicate_all(QueueName::Retry);
         }
     }

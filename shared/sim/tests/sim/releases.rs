@@ -54,8 +54,17 @@ fn steps_begin_with_one_and_at_most_double() {
 #[test]
 fn duplicated_tickets_do_not_double_the_pace() {
     let (mut world, _) = world_with_a_release(2);
-    assert_slow_start(&mut world, |world| world.queue.duplicate_all(QueueName::Retry));
+    assert_slow_start(&mut world, |world| {
+        if world.queue.len(QueueName::Retry) < 100 {
+            world.queue.duplicate_all(QueueName::Retry);
+        }
+    });
     world.check();
+    for _ in 0..5 * 60 {
+        while world.work() {}
+        world.pass(SECOND);
+    }
+    assert!(world.queue.is_empty(QueueName::Retry), "duplicates come to an end");
 }
 
 #[test]
