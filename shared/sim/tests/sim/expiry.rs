@@ -134,6 +134,12 @@ fn a_release_makes_dead_what_expired_while_it_was_parked() {
     let steered = world.engine.steer(&world.tenant, &subscription.url_id, Manual::Enable, None, false, "me");
     let steered = block_on(steered).unwrap();
     assert_eq!((steered.released, steered.expired), (1, 1));
+    world.handle(QueueName::Retry);
+    assert_eq!(
+        world.record("old", &subscription).unwrap().reason,
+        Some(Reason::Expired),
+        "by the first step"
+    );
     for _ in 0..10 {
         while world.work() {}
         world.pass(Duration::from_secs(1));
