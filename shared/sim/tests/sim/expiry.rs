@@ -143,6 +143,9 @@ fn a_release_makes_dead_what_expired_while_it_was_parked() {
     );
     let steered = block_on(steered).unwrap();
     assert_eq!((steered.released, steered.expired), (1, 1));
+    world.handle(QueueName::Retry);
+    let old = world.record("old", &subscription).unwrap();
+    assert_eq!(old.progress.reason, Some(Reason::Expired), "by the first step");
     for _ in 0..10 {
         while world.work() {}
         world.pass(Duration::from_secs(1));

@@ -117,3 +117,21 @@ fn a_retry_goes_where_its_subscription_is() {
     world.run_for(10 * super::MINUTE);
     world.check_settled();
 }
+
+#[test]
+fn a_retry_is_parked_where_its_subscription_is() {
+    let mut world = World::new(6, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    let ticket = super::ticket_of(&world.record("one", &subscription).unwrap());
+    let other = world.subscribe(NEW);
+    freeze(&world, &other);
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
+    move_to_new(&world, &subscription);
+    // The job that moves deliveries has not run yet.
+    world.queue.lose_all(QueueName::Retry);
+    world.send_ticket(ticket);
+    world.handle(QueueName::Retry);
+    let record = world.record("one", &subscription).unwrap();
+    assert_eq!((record.url.as_str(), record.progress.state), (NEW, DeliveryState::Parked));
+    world.check();
+}

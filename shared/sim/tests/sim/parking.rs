@@ -126,6 +126,31 @@ fn a_release_does_not_end_while_somebody_may_still_park() {
 }
 
 #[test]
+fn a_release_does_not_end_over_what_was_parked_meanwhile() {
+    let mut world = World::new(7, None);
+    let subscription = world.subscribe(URL);
+    world.change_url_state(&subscription, OperatorAction::Freeze);
+    world.handle(QueueName::Retry);
+    world.post("one");
+    world.scripted.hold_next(StoreCall::Get);
+    let parking = world.begin(QueueName::First);
+    world.change_url_state(&subscription, OperatorAction::Enable);
+    world.handle(QueueName::Retry);
+    world.pass(MINUTE);
+    // The step that may end the release has found nothing parked.
+    world.scripted.hold_next(StoreCall::Query);
+    let ending = world.begin(QueueName::Retry);
+    world.scripted.release();
+    assert_eq!(parking.finish(), [Settlement::Delete]);
+    // The ticket that parking sends is lost.
+    world.queue.lose_all(QueueName::Retry);
+    assert_eq!(ending.finish(), [Settlement::Delete]);
+    world.check();
+    world.run_for(MINUTE + Duration::from_secs(10));
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+}
+
+#[test]
 fn what_is_parked_at_a_frozen_url_is_left_alone() {
     let mut world = World::new(6, None);
     let subscription = world.subscribe(URL);
