@@ -2,7 +2,7 @@
 
 use holdfast_core::engine::{NewSubscription, SubscriptionPatch};
 use holdfast_core::rules::filter::{Filter, Op};
-use holdfast_core::rules::{address, event_type};
+use holdfast_core::rules::{event_type, url_form};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -88,7 +88,7 @@ pub(crate) fn parse_patch(body: &[u8], http_allowed: bool) -> Result<Subscriptio
 
 /// `None` only with an error.
 fn parse_url(given: &str, fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
-    match address::normalise(given, http_allowed) {
+    match url_form::normalise(given, http_allowed) {
         Ok(url) => Some(url),
         Err(error) => {
             fields.reject("url", error.to_string());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::chain;
 use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement};
-use holdfast_core::rules::backoff::{Trouble, retry_after};
+use holdfast_core::rules::backoff::{Trouble, redelivery_delay};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::activity::flush_activity;
@@ -95,7 +95,7 @@ async fn settle(
             (Settlement::RetryAfter(_), _) => settled.given_back.push(id),
             (_, Err(_)) => {
                 settled.given_back.push(id);
-                let wait = retry_after(Trouble::Dependency, receive_count);
+                let wait = redelivery_delay(Trouble::Dependency, receive_count);
                 not_moved.push((receipt, Settlement::RetryAfter(wait)));
             }
         }

@@ -1,6 +1,6 @@
 //! Makes attempts over HTTP: [`HttpSender`] is the `Sender` port on one pooled client.
 //!
-//! **Architecture Invariant: this crate is the only way out to the internet.** No other crate connects to an
+//! **Architecture Invariant: every outbound request is made by this crate.** No other crate connects to an
 //! address that a customer chose, so that all such connections are guarded in one place.
 //!
 //! For every attempt:

@@ -12,7 +12,8 @@
 //!
 //! `repository` has the typed reads and conditional writes that all of them share.
 //!
-//! Architecture Invariant: state lives in records, tickets are only hints, and any lost hint is sent again. Every use-case may be
+//! Architecture Invariant: state lives in records, tickets are only hints, and any lost hint is sent again. (A first-attempt message is the
+//! delivery itself until the delivery has a record.) Every use-case may be
 //! dropped at any await and run again: the order of writes is the body, the record, the ticket, the acknowledgement.
 //!
 //! An engine over the ports in memory, from a post to a delivery:

@@ -75,12 +75,4 @@ impl Engine {
             tracing::warn!(error = chain(&error), "tickets were not sent; the sweep sends them");
         }
     }
-
-    /// For messages that are not hints: they are the only trace of a delivery.
-    pub(super) async fn send_first_attempts(&self, messages: Vec<Outgoing>) -> Result<()> {
-        if messages.is_empty() {
-            return Ok(());
-        }
-        Ok(self.ports.queue.send(QueueName::First, messages).await?)
-    }
 }

@@ -7,7 +7,8 @@ use super::error::{QueueError, SendError};
 use crate::records::{Message, Unreadable};
 use crate::rules::delay::Delay;
 
-/// First attempts and everything else never share a queue, so that failures never slow first attempts.
+/// First attempts (and the fan-outs that make them) never share a queue with retries and other tickets, so that failures never slow first
+/// attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueName {
     First,

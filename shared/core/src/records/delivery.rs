@@ -7,7 +7,8 @@ use crate::rules::reassign::{Reassignment, reassign};
 use crate::rules::schedule::Schedule;
 use crate::time::Timestamp;
 
-/// A delivery that needed more than one try. Created only where none exists, changed only by conditional writes.
+/// A delivery that did not succeed at once: it failed, was parked, or is dead. Created only where none exists, changed only by conditional
+/// writes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveryRecord {
     pub key: DeliveryKey,

@@ -9,7 +9,7 @@
 //! | attempt | `deliveries#tenant#event key` | `subscription#attempt#epoch#n#time` |
 //! | URL | `url#tenant#url id` | `health` |
 //! | URL history | `url#tenant#url id` | `history#generation` |
-//! | parked pointer | `parked#tenant#url id` | `due#subscription#event key` |
+//! | parked pointer | `parked#tenant#url id` | `due#event key#subscription` |
 //! | subscription | `subscriptions#tenant` | `subscription` |
 //! | equal-subscription guard | `distinct#tenant` | `fingerprint` |
 //! | URL list entry | `urls#tenant` | `url id` |

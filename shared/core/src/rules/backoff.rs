@@ -33,7 +33,7 @@ pub const RESEND_AFTER: Duration = Duration::from_secs(60);
 
 /// How long a message rests that was received `receive_count` times (1 is the first): doubled each time, up to a limit.
 #[must_use]
-pub fn retry_after(trouble: Trouble, receive_count: u32) -> Duration {
+pub fn redelivery_delay(trouble: Trouble, receive_count: u32) -> Duration {
     let (first, max) = trouble.bounds_secs();
     let doublings = receive_count.saturating_sub(1).min(MAX_DOUBLINGS);
     Duration::from_secs((first << doublings).min(max))
@@ -50,9 +50,10 @@ mod tests {
             (Trouble::Dependency, [5, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900]),
             (Trouble::NewerVersion, [5, 5, 10, 20, 40, 80, 160, 300, 300, 300, 300]),
         ] {
-            let secs = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|count| retry_after(trouble, count).as_secs());
+            let secs =
+                [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map(|count| redelivery_delay(trouble, count).as_secs());
             assert_eq!(secs, expected, "{trouble:?}");
-            assert_eq!(retry_after(trouble, u32::MAX).as_secs(), trouble.bounds_secs().1, "{trouble:?}");
+            assert_eq!(redelivery_delay(trouble, u32::MAX).as_secs(), trouble.bounds_secs().1, "{trouble:?}");
         }
     }
 }

@@ -91,11 +91,11 @@ fn an_attempt_that_is_under_way_is_not_expired() {
 fn a_lease_that_is_given_back_was_never_taken() {
     let mut record = record();
     record.claim(at(START), TIMEOUT);
-    record.release_claim();
+    record.give_back_claim();
     assert_eq!(record.lease, None);
     record.claim(at(START), TIMEOUT);
     record.claim(at(START + TIMEOUT), TIMEOUT);
-    record.release_claim();
+    record.give_back_claim();
     assert_eq!(ask(&record, START), OnTicket::Claim);
 }
 

@@ -178,7 +178,7 @@ impl Progress {
     }
 
     /// Gives back a lease under which no attempt was started.
-    pub fn release_claim(&mut self) {
+    pub fn give_back_claim(&mut self) {
         let takes_before = self.lease.map_or(0, |lease| lease.takes.saturating_sub(1));
         self.lease = (takes_before > 0).then_some(Lease { until_real: Timestamp::ZERO, takes: takes_before });
     }

@@ -106,7 +106,7 @@ fn an_enable_by_hand_is_a_new_generation_even_when_enabled() {
 #[derive(Clone, Debug)]
 enum Happening {
     Outcome { success: bool, generations_ago: u64, repeat: u32 },
-    Steer(OperatorAction),
+    Act(OperatorAction),
     Probe,
 }
 
@@ -114,7 +114,7 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         4 => (any::<bool>(), 0_u64..3, prop_oneof![Just(1_u32), Just(120), Just(2_100)])
             .prop_map(|(success, generations_ago, repeat)| Happening::Outcome { success, generations_ago, repeat }),
-        1 => prop_oneof![Just(OperatorAction::Enable), Just(OperatorAction::Freeze), Just(OperatorAction::Disable)].prop_map(Happening::Steer),
+        1 => prop_oneof![Just(OperatorAction::Enable), Just(OperatorAction::Freeze), Just(OperatorAction::Disable)].prop_map(Happening::Act),
         2 => Just(Happening::Probe),
     ]
 }
@@ -132,10 +132,10 @@ proptest! {
                     let generation = before.generation.saturating_sub(generations_ago);
                     health.count(&Outcome { success, started_at: now, ended_at: now, generation });
                 },
-                Happening::Steer(action) => { let _ = health.apply_action(action, now, "hand"); }
+                Happening::Act(action) => { let _ = health.apply_action(action, now, "hand"); }
                 Happening::Probe => { health.lease_probe(now, Duration::from_secs(30)); }
             }
-            let by_hand = matches!(what, Happening::Steer(OperatorAction::Enable));
+            let by_hand = matches!(what, Happening::Act(OperatorAction::Enable));
             if before.state == UrlState::Frozen && !by_hand {
                 prop_assert_eq!(health.state, UrlState::Frozen);
             }

@@ -2,7 +2,6 @@
 
 pub mod access;
 pub mod activity;
-pub mod address;
 pub mod backoff;
 pub mod claim;
 pub mod delay;
@@ -20,3 +19,4 @@ pub mod schedule;
 pub mod signing;
 #[cfg(test)]
 pub(crate) mod test_vectors;
+pub mod url_form;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::delivery::Reason;
 use crate::time::Timestamp;
 
-/// The fixed retry schedule: retry n is due `((2^n) - 1) * step` after the first attempt.
+/// The fixed retry schedule: retry n is due `2^(n-1) * step` after the start of the attempt before, which is `((2^n) - 1) * step` after the
+/// first attempt if every attempt starts when it is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Schedule {
     /// The gap before retry 1; each further gap is twice the one before.

@@ -68,7 +68,7 @@ pub async fn a_change_of_state_is_recorded_once(h: &dyn Harness) {
     assert_eq!(h.store().query(history).await.unwrap().items.len(), 1);
 }
 
-/// Many write at once over the version that they all read. Answers how many won, and the sum of their numbers.
+/// Many write at once over the version that they all read. Returns how many won, and the sum of their numbers.
 async fn claim_at_once(h: &dyn Harness, claim: impl Fn(usize) -> Record + Sync) -> (usize, usize) {
     h.store().put_each(vec![claim(0)]).await.unwrap();
     let read = h.store().get(&[claim(0).key()]).await.unwrap().remove(0).unwrap();

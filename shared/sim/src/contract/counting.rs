@@ -27,7 +27,7 @@ async fn count(h: &dyn Harness, outcomes: Vec<Outcome>) -> (UrlRecord, UrlRecord
     h.store().count_outcomes(&tenant(), &url_id(1), outcomes, now()).await.unwrap().unwrap()
 }
 
-/// Reads and writes until nobody else was faster.
+/// Reads and writes until no other writer is faster.
 async fn look_once_more(h: &dyn Harness) {
     loop {
         let (mut url, version) = kept(h, &url_id(1)).await;
@@ -92,17 +92,17 @@ pub async fn a_change_by_hand_sets_the_counters(h: &dyn Harness) {
     {
         count(h, vec![outcome(false, kept(h, &url_id(1)).await.0.health.generation); 2]).await;
         let (before, version) = kept(h, &url_id(1)).await;
-        let mut steered = before.clone();
-        let history = steered.apply_action(action, "why", "me", now()).unwrap();
-        let writes = std::iter::once(Write::put(Record::Url(steered.clone()), Expect::Version(version)))
+        let mut acted_on = before.clone();
+        let history = acted_on.apply_action(action, "why", "me", now()).unwrap();
+        let writes = std::iter::once(Write::put(Record::Url(acted_on.clone()), Expect::Version(version)))
             .chain(history.map(|entry| Write::put(Record::History(entry), Expect::Absent)));
         h.store().write(writes.collect()).await.unwrap();
         let (after, new_version) = kept(h, &url_id(1)).await;
-        assert_eq!((after, new_version), (steered.clone(), version + 1));
-        assert_eq!(steered.health.window_attempts, attempts);
+        assert_eq!((after, new_version), (acted_on.clone(), version + 1));
+        assert_eq!(acted_on.health.window_attempts, attempts);
         // A late outcome of the generation before.
         let (before, after) = count(h, vec![outcome(false, before.health.generation)]).await;
-        assert_eq!((before, after), (steered.clone(), steered));
+        assert_eq!((before, after), (acted_on.clone(), acted_on));
     }
 }
 

@@ -86,7 +86,7 @@ async fn stored(h: &dyn Harness) -> (UrlRecord, u64) {
     }
 }
 
-async fn steer(h: &dyn Harness, action: OperatorAction) {
+async fn act(h: &dyn Harness, action: OperatorAction) {
     let (mut url, version) = stored(h).await;
     let history = url.apply_action(action, "why", "me", now()).unwrap();
     let mut writes = vec![Write::put(Record::Url(url), Expect::Version(version))];
@@ -105,7 +105,7 @@ pub async fn urls_enter_and_leave_states(h: &dyn Harness) {
         (OperatorAction::Enable, None),
         (OperatorAction::Freeze, Some(StateIndex::UrlFrozen)),
     ] {
-        steer(h, action).await;
+        act(h, action).await;
         stands_only_in(h, state, &key).await;
     }
     // Neither a late outcome nor a write that leaves the state alone takes it out.

@@ -68,12 +68,12 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         subscription_id: subscription(1),
         remove_at: at(9),
     };
-    let mut steered = url(2);
-    let history = steered.apply_action(OperatorAction::Freeze, "why", "me", NOW).unwrap().unwrap();
+    let mut acted_on = url(2);
+    let history = acted_on.apply_action(OperatorAction::Freeze, "why", "me", NOW).unwrap().unwrap();
     let records = [
         Record::Subscription(subscription_record()),
         Record::History(history),
-        Record::Url(steered),
+        Record::Url(acted_on),
         Record::Event(event()),
         Record::Delivery(delivery(1, 1)),
         Record::Logged(logged(1, 1)),

@@ -143,7 +143,7 @@ impl World {
         );
     }
 
-    /// Records and pointers agree, and nothing is parked where nobody will let it go.
+    /// Records and pointers agree, and nothing is parked where it is never released.
     fn check_parked(&self) {
         let pointers: BTreeSet<_> = self
             .store
@@ -180,7 +180,7 @@ impl World {
         assert_eq!(guards, subscriptions, "subscriptions and guards differ");
     }
 
-    /// Once nobody has anything left to do, every live delivery is where its subscription is.
+    /// Once nothing is left to do, every live delivery is where its subscription is.
     ///
     /// # Panics
     /// If one is not.

@@ -379,7 +379,7 @@ impl World {
     pub fn run_side_by_side(&mut self, until: Timestamp, person: impl Fn(&World, u64)) {
         for _ in 0..MAX_STEPS {
             let dice = self.random.next_u64();
-            // Once per moment: a person who acts on every batch would make work for ever.
+            // Once per moment: an operator who acts on every batch would make endless work.
             self.work_side_by_side(|world| person(world, dice));
             while self.work_side_by_side(|_| {}) {}
             self.sweep();
@@ -389,7 +389,7 @@ impl World {
                 _ => return,
             }
         }
-        panic!("the world is not quiet after {MAX_STEPS} steps");
+        panic!("the simulation is not quiet after {MAX_STEPS} steps");
     }
 
     /// Whether hosts that run side by side die now and then.
@@ -430,7 +430,7 @@ impl World {
                 }
             }
         }
-        panic!("the world is not quiet after {MAX_STEPS} steps");
+        panic!("the simulation is not quiet after {MAX_STEPS} steps");
     }
 
     pub fn run_for(&mut self, time: Duration) {
@@ -458,7 +458,7 @@ impl World {
             }
             self.pass(next.since(self.clock.now()));
         }
-        panic!("the world is not quiet after {MAX_STEPS} steps");
+        panic!("the simulation is not quiet after {MAX_STEPS} steps");
     }
 
     /// Lets at least a millisecond of the schedule pass. What may be removed by then is.

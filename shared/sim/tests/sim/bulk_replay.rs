@@ -15,11 +15,11 @@ const URL: &str = "http://shop.test/hook";
 const HOUR: Duration = Duration::from_secs(3600);
 const ALL: usize = 9;
 
-/// Three that succeeded at once, three that were found dead, and three that are dead without anybody having noticed.
+/// Three that succeeded at once, three that were found dead, and three that have expired without having been written so.
 fn world_with_ended(seed: u64) -> (World, UrlId) {
     let mut world = World::new(seed, None);
     let url_id = world.subscribe(URL).url_id;
-    let steer = |world: &World, action| {
+    let change = |world: &World, action| {
         block_on(world.engine.change_url_state(&world.tenant, &url_id, action, None, false, "me")).unwrap();
     };
     let post = |world: &mut World, ids: [&str; 3]| {
@@ -27,13 +27,13 @@ fn world_with_ended(seed: u64) -> (World, UrlId) {
         while world.work() {}
     };
     post(&mut world, ["one", "two", "three"]);
-    steer(&world, OperatorAction::Freeze);
+    change(&world, OperatorAction::Freeze);
     post(&mut world, ["four", "five", "six"]);
     world.clock.advance(HOUR * 53);
     world.sweep();
     post(&mut world, ["seven", "eight", "nine"]);
     world.clock.advance(HOUR * 53);
-    steer(&world, OperatorAction::Enable);
+    change(&world, OperatorAction::Enable);
     (world, url_id)
 }
 

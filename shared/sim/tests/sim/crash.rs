@@ -191,7 +191,7 @@ fn side_by_side(seed: u64, deaths: bool) {
     for n in 0..12 {
         world.post(&format!("event {n}"));
     }
-    let steered = |world: &World, action| {
+    let changed = |world: &World, action| {
         block_on(world.engine.change_url_state(
             &world.tenant,
             &subscription.url_id,
@@ -211,16 +211,16 @@ fn side_by_side(seed: u64, deaths: bool) {
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
         let refused = match dice % 40 {
-            0 => steered(world, OperatorAction::Disable).is_err(),
-            1 => steered(world, OperatorAction::Freeze).is_err(),
-            2 | 3 => steered(world, OperatorAction::Enable).is_err(),
+            0 => changed(world, OperatorAction::Disable).is_err(),
+            1 => changed(world, OperatorAction::Freeze).is_err(),
+            2 | 3 => changed(world, OperatorAction::Enable).is_err(),
             4 => block_on(world.engine.replay_url(&world.tenant, wanted.clone())).is_err(),
             _ => false,
         };
         // A frozen URL cannot be disabled; everything else is allowed at any time.
         assert!(!refused || dice % 40 == 0);
     });
-    steered(&world, OperatorAction::Enable).expect("an enable is always allowed");
+    changed(&world, OperatorAction::Enable).expect("an enable is always allowed");
     let until = world.clock.now() + THREE_DAYS;
     world.run_side_by_side(until, |_, _| {});
     world.check();

@@ -133,7 +133,7 @@ fn a_release_makes_dead_what_expired_while_it_was_parked() {
     world.post("young");
     world.handle(QueueName::First);
     world.pass(MILLISECOND);
-    let steered = world.engine.change_url_state(
+    let changed = world.engine.change_url_state(
         &world.tenant,
         &subscription.url_id,
         OperatorAction::Enable,
@@ -141,8 +141,8 @@ fn a_release_makes_dead_what_expired_while_it_was_parked() {
         false,
         "me",
     );
-    let steered = block_on(steered).unwrap();
-    assert_eq!((steered.released, steered.expired), (1, 1));
+    let changed = block_on(changed).unwrap();
+    assert_eq!((changed.released, changed.expired), (1, 1));
     world.handle(QueueName::Retry);
     let old = world.record("old", &subscription).unwrap();
     assert_eq!(old.progress.reason, Some(Reason::Expired), "by the first step");

@@ -88,10 +88,10 @@ impl Store for Counting {
     }
 }
 
-struct Nobody;
+struct NoReceiver;
 
 #[async_trait]
-impl Sender for Nobody {
+impl Sender for NoReceiver {
     async fn send(&self, _: AttemptRequest) -> AttemptResult {
         unreachable!("nothing is attempted here")
     }
@@ -100,7 +100,7 @@ impl Sender for Nobody {
 struct Scene {
     store: Arc<Counting>,
     clock: Arc<VirtualClock>,
-    /// Whoever changes subscriptions is not whoever takes events.
+    /// The engine that changes subscriptions is not the one that takes events.
     admin: Engine,
     ingest: Engine,
     tenant: Tenant,
@@ -114,7 +114,7 @@ impl Scene {
             let ports = Ports {
                 store: Arc::clone(&store) as _,
                 queue: Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, Duration::from_secs(180))),
-                sender: Arc::new(Nobody),
+                sender: Arc::new(NoReceiver),
                 clock: Arc::clone(&clock) as _,
                 entropy: Arc::new(SeededEntropy::new(seed)),
             };
@@ -182,7 +182,7 @@ fn a_change_among_ten_thousand_is_read_alone() {
         scene.change(&subscriptions[7], MANY + customer);
     }
     assert_eq!(scene.post(MANY + 99), (1, 102));
-    // Whoever is too far behind, or was away for too long, reads everything.
+    // A cache that is too far behind, or too old, reads everything.
     for customer in 0..201 {
         scene.change(&subscriptions[7], MANY + customer);
     }

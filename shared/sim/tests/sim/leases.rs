@@ -1,4 +1,4 @@
-//! A retry is claimed before it is made: one host at a time, and not for ever.
+//! A retry is claimed before it is made: one host at a time, and only for a while.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A subscription changes at any moment, and whoever acts on that may die at any await: nothing is lost, nothing stays behind.
+//! A subscription changes at any moment, and the host that acts on that may die at any await: nothing is lost, nothing stays behind.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -62,7 +62,7 @@ fn with_live_deliveries(world: &mut World) -> Subscription {
     .unwrap();
     world.post("parked");
     world.post("parked too");
-    // Long enough for whoever died over it to be followed, not for the retry to come due.
+    // Long enough for another host to take over, not for the retry to come due.
     world.run_for(Duration::from_secs(60));
     subscription
 }
@@ -161,7 +161,7 @@ fn side_by_side(seed: u64, deaths: bool) {
     let mut world = World::new(seed, None);
     world.let_hosts_die(deaths);
     let subscription = world.subscribe(URL);
-    // So that the other URL is there to be steered.
+    // So that the other URL is there to be changed.
     let other = world.subscribe(NEW);
     assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
     world.receiver.fail_next(URL, 9);
@@ -174,7 +174,7 @@ fn side_by_side(seed: u64, deaths: bool) {
         let changed = block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch));
         places.borrow_mut().push((world.clock.now(), changed.unwrap().url));
     };
-    let steered = |world: &World, url_id, action| {
+    let change_state = |world: &World, url_id, action| {
         // A frozen URL cannot be disabled; everything else is allowed at any time.
         let _ = block_on(world.engine.change_url_state(&world.tenant, url_id, action, None, false, "me"));
     };
@@ -185,9 +185,9 @@ fn side_by_side(seed: u64, deaths: bool) {
             0..4 => changed(world, to_url(if dice & (1 << 41) == 0 { URL } else { NEW })),
             4 => changed(world, active(false)),
             5 | 6 => changed(world, active(true)),
-            7 => steered(world, url_id, OperatorAction::Disable),
-            8 => steered(world, url_id, OperatorAction::Freeze),
-            9 | 10 => steered(world, url_id, OperatorAction::Enable),
+            7 => change_state(world, url_id, OperatorAction::Disable),
+            8 => change_state(world, url_id, OperatorAction::Freeze),
+            9 | 10 => change_state(world, url_id, OperatorAction::Enable),
             _ => return,
         }
         if dice & (1 << 42) == 0 {
@@ -195,10 +195,10 @@ fn side_by_side(seed: u64, deaths: bool) {
         }
     });
     changed(&world, active(true));
-    // Where the subscription is not, nobody lets anything go: what stayed behind would stay.
+    // Nothing is released where the subscription is not: what stayed behind would stay.
     let is_at = block_on(world.engine.get_subscription(&world.tenant, &subscription.id)).unwrap().unwrap();
     for url_id in [&subscription.url_id, &other.url_id] {
-        steered(
+        change_state(
             &world,
             url_id,
             if is_at.url_id == *url_id { OperatorAction::Enable } else { OperatorAction::Freeze },
@@ -257,7 +257,7 @@ fn change_at_once(world: &World, subscription: &Subscription, patch: Subscriptio
 }
 
 #[test]
-fn what_is_parked_by_somebody_who_saw_the_old_url_is_found_by_the_second_pass() {
+fn what_is_parked_by_a_host_that_saw_the_old_url_is_found_by_the_second_pass() {
     for seed in 0..100 {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
@@ -265,7 +265,7 @@ fn what_is_parked_by_somebody_who_saw_the_old_url_is_found_by_the_second_pass() 
         world.post("one");
         world.work_side_by_side(|world| {
             change_at_once(world, &subscription, to_url(NEW));
-            // The first pass is over before whoever is about to park goes on.
+            // The first pass is over before the host that is about to park goes on.
             world.work_meanwhile();
         });
         world.run_for(HOUR);
@@ -289,7 +289,7 @@ fn a_change_while_the_job_ends_starts_it_again() {
         world.run_for(HOUR);
         change_at_once(&world, &subscription, to_url("http://other.test/hook"));
         while world.work() {}
-        // Now the second pass is due, and somebody is in the middle of it.
+        // Now the second pass is due, and a host is in the middle of it.
         world.clock.advance(Duration::from_secs(66));
         world.work_side_by_side(|world| change_at_once(world, &subscription, to_url(NEW)));
         world.run_for(HOUR);

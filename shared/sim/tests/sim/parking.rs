@@ -1,4 +1,4 @@
-//! Whoever parks acts on health that may be old by then. Nothing stays parked at an enabled URL.
+//! A host that parks acts on health that may be old by then. Nothing stays parked at an enabled URL.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn a_retry_that_is_parked_too_late_is_released() {
     let subscription = subscription_with_a_retry_due(&mut world);
     let before = world.record("one", &subscription).unwrap();
     world.change_url_state(&subscription, OperatorAction::Freeze);
-    // The announcement shares the batch and reads the URL too: the third read is of the retry's surroundings.
+    // The announcement shares the batch and reads the URL too: the third read is of the retry's context.
     world.queue.lose_all(QueueName::Retry);
     world.send_ticket(super::ticket_of(&before));
     world.scripted.hold_after(StoreCall::Get, 1);
@@ -110,7 +110,7 @@ fn a_ticket_that_meets_a_parked_record_looks_at_the_url_again() {
 }
 
 #[test]
-fn a_release_does_not_end_while_somebody_may_still_park() {
+fn a_release_does_not_end_while_a_host_may_still_park() {
     let mut world = World::new(5, None);
     let subscription = park_and_die(&mut world, |world, subscription| {
         world.change_url_state(subscription, OperatorAction::Enable);

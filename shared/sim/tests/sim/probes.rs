@@ -113,7 +113,7 @@ fn a_failed_probe_restarts_the_10_minutes_from_its_end_and_waits_for_its_retry()
 }
 
 #[test]
-fn a_successful_probe_enables_the_url_and_lets_the_others_go() {
+fn a_successful_probe_enables_the_url_and_releases_the_others() {
     let (mut world, subscription) = world_with_parked(1);
     world.run_for_with_a_sweep_each_minute(TEN_MINUTES + 2 * MINUTE);
     let url = world.url(&subscription);

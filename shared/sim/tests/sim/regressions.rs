@@ -79,7 +79,7 @@ fn a_replayed_delivery_is_listed_once_even_when_a_page_ends_inside_it() {
 }
 
 #[test]
-fn a_message_that_nobody_can_read_does_not_hold_up_the_others() {
+fn an_unreadable_message_does_not_hold_up_the_others() {
     let mut world = World::new(4, None);
     world.subscribe(URL);
     world.queue.send_raw(QueueName::First, b"not a message".to_vec());

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::body::{encode_body, fingerprint_of};
 use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
 use crate::engine::repository::typed;
 use crate::engine::{Engine, Loaded, Result};
@@ -54,7 +53,7 @@ impl Engine {
                 continue;
             };
             let found = known.next().flatten();
-            let print = fingerprint_of(event);
+            let print = event.fingerprint();
             if let Some((first, deliveries)) = in_this_post.get(id.as_str()) {
                 if *first != print {
                     return Err(AcceptError::IdTaken { index, id: id.clone() });
@@ -78,7 +77,7 @@ impl Engine {
                 KnownId::Unfinished(record, expect) => (expect, record.accepted_at, true),
             };
             let start = Start { id: id.clone(), accepted_at, expect: Some(expect), again };
-            let incoming = self.incoming(tenant, event, start, subscriptions);
+            let incoming = self.new_event(tenant, event, start, subscriptions);
             in_this_post.insert(id, (print, incoming.record.deliveries));
             resolved.push(Resolved::New(Box::new(incoming)));
         }
@@ -89,7 +88,7 @@ impl Engine {
         let accepted_at = self.ports.clock.now();
         let id = new_event_id(accepted_at, self.random());
         let start = Start { id, accepted_at, expect: None, again: false };
-        Resolved::New(Box::new(self.incoming(tenant, event, start, subscriptions)))
+        Resolved::New(Box::new(self.new_event(tenant, event, start, subscriptions)))
     }
 
     fn known_id(&self, found: Option<Versioned>) -> Result<KnownId> {
@@ -109,7 +108,7 @@ impl Engine {
         })
     }
 
-    fn incoming(
+    fn new_event(
         &self,
         tenant: &Tenant,
         event: &NewEvent,
@@ -117,7 +116,7 @@ impl Engine {
         subscriptions: &SubscriptionIndex,
     ) -> Incoming {
         let Start { id, accepted_at, expect, again } = start;
-        let body = encode_body(event, &id, accepted_at);
+        let body = event.body(&id, accepted_at);
         let recipients = subscriptions.matching(&event.event_type, &body);
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
@@ -127,7 +126,7 @@ impl Engine {
             subject: event.subject.clone(),
             accepted_at,
             deliveries: recipients.len() as u64,
-            fingerprint: if expect.is_some() { fingerprint_of(event) } else { String::new() },
+            fingerprint: if expect.is_some() { event.fingerprint() } else { String::new() },
             phase: if expect.is_some() { IdPhase::Pending { lease_until_real } } else { IdPhase::Done },
             remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
             id,

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::first_attempt;
+
 use crate::engine::{Engine, Result};
-use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, UrlId};
-use crate::ports::{BodyKey, Delay, Outgoing};
-use crate::records::{FanOut, FirstAttempt, Job, JobRecord, Message};
+use crate::ids::{EventKey, SubscriptionId, UrlId};
+use crate::ports::BodyKey;
+use crate::records::{FanOut, Job, JobRecord};
 use crate::rules::matching::Selector;
 use crate::time::Timestamp;
 
@@ -33,30 +35,6 @@ fn decode_recipients(list: &Bytes) -> Vec<(SubscriptionId, UrlId)> {
         .filter_map(|line| line.split_once(' '))
         .map(|(id, url_id)| (id.into(), url_id.into()))
         .collect()
-}
-
-/// The message that starts one delivery of the event.
-pub(super) fn first_attempt(
-    tenant: &Tenant,
-    event: &FanOut,
-    (subscription_id, url_id): (&SubscriptionId, &UrlId),
-    body: Option<Bytes>,
-    again: bool,
-) -> Outgoing {
-    let message = Message::FirstAttempt(FirstAttempt {
-        key: DeliveryKey {
-            tenant: tenant.clone(),
-            event_key: event.event_key.clone(),
-            subscription_id: subscription_id.clone(),
-        },
-        event_id: event.event_id.clone(),
-        event_type: event.event_type.clone(),
-        accepted_at: event.accepted_at,
-        url_id: url_id.clone(),
-        body,
-        again,
-    });
-    Outgoing { message, delay: Delay::NONE }
 }
 
 impl Engine {

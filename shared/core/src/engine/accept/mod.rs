@@ -1,6 +1,5 @@
 //! Takes events from producers. Returns only when every delivery is safe.
 
-mod body;
 mod event_id;
 mod fan_out;
 mod subscription_cache;
@@ -12,17 +11,17 @@ use futures_util::future::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-pub(super) use body::encode_body;
 pub(super) use subscription_cache::SubscriptionCache;
 
 use super::repository::typed;
 use super::tickets::job_ticket;
 use super::{ConflictRetries, DeliveryLog, Engine, Result, Unavailable};
-use crate::ids::{JobId, Tenant};
-use crate::ports::{BodyKey, Expect, Outgoing, Versioned, Write};
-use crate::records::{EventRecord, FanOut, IdPhase, Job, Record, TenantVersion};
+use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, QueueName, Versioned, Write};
+use crate::records::{EventRecord, FanOut, FirstAttempt, IdPhase, Job, Message, Record, TenantVersion};
 use crate::rules::matching::{Selector, SubscriptionIndex};
-use fan_out::{encode_recipients, first_attempt, recipients_key};
+use crate::time::Timestamp;
+use fan_out::{encode_recipients, recipients_key};
 
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
 const MAX_INLINE_DELIVERIES: usize = 100;
@@ -52,6 +51,34 @@ impl NewEvent {
             data: RawValue::from_string(data.to_owned()).expect("the data of an event is JSON"),
         }
     }
+
+    /// The body of every attempt. Made once, at acceptance, and the same bytes each time.
+    pub(super) fn body(&self, id: &str, accepted_at: Timestamp) -> Bytes {
+        let body = Body {
+            id,
+            r#type: &self.event_type,
+            timestamp: accepted_at.to_string(),
+            subject: self.subject.as_deref(),
+            data: &self.data,
+        };
+        serde_json::to_vec(&body).expect("validated JSON can be written").into()
+    }
+
+    /// Tells a repeated post from another event under the same id.
+    fn fingerprint(&self) -> String {
+        let parts = (&self.event_type, &self.subject, &self.data);
+        fingerprint(&serde_json::to_vec(&parts).expect("validated JSON can be written"))
+    }
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    r#type: &'a str,
+    timestamp: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subject: Option<&'a str>,
+    data: &'a RawValue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -146,7 +173,7 @@ impl Engine {
             let resolved = self.resolve_ids(tenant, &events, known, &subscriptions)?;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
-                self.count_events(tenant, incoming(&resolved).count() as u64);
+                self.count_events(tenant, new_events(&resolved).count() as u64);
                 return Ok(resolved.iter().map(Resolved::answer).collect());
             }
             retries.again("an id of these events")?;
@@ -169,8 +196,9 @@ impl Engine {
 
     /// Phase one of a given id: pending, before its deliveries are queued. `false`: another request took one of the ids.
     async fn lease_ids(&self, resolved: &[Resolved]) -> Result<bool> {
-        let leases: Vec<Write> =
-            incoming(resolved).filter_map(|new| Some(Write::put(new.record.clone(), new.expect?))).collect();
+        let leases: Vec<Write> = new_events(resolved)
+            .filter_map(|new| Some(Write::put(new.record.clone(), new.expect?)))
+            .collect();
         if leases.is_empty() {
             return Ok(true);
         }
@@ -181,7 +209,7 @@ impl Engine {
         let mut messages = Vec::new();
         let mut unleased = Vec::new();
         let mut leased = Vec::new();
-        for new in incoming(resolved) {
+        for new in new_events(resolved) {
             let done = Record::Event(EventRecord { phase: IdPhase::Done, ..new.record.clone() });
             // The key of a generated id can be computed, so the cheapest log does without a record of the event.
             match (new.expect.is_some(), self.settings.delivery_log) {
@@ -201,6 +229,14 @@ impl Engine {
         stored?;
         // Phase two of a given id: done, only now that its deliveries are queued.
         self.store_events(leased).await
+    }
+
+    /// For messages that are not hints: they are the only trace of a delivery.
+    async fn send_first_attempts(&self, messages: Vec<Outgoing>) -> Result<()> {
+        if messages.is_empty() {
+            return Ok(());
+        }
+        Ok(self.ports.queue.send(QueueName::First, messages).await?)
     }
 
     async fn store_events(&self, records: Vec<Record>) -> Result<()> {
@@ -227,6 +263,30 @@ impl Engine {
     }
 }
 
-fn incoming(resolved: &[Resolved]) -> impl Iterator<Item = &Incoming> {
+fn new_events(resolved: &[Resolved]) -> impl Iterator<Item = &Incoming> {
     resolved.iter().filter_map(Resolved::incoming)
+}
+
+/// The message that starts one delivery of the event.
+fn first_attempt(
+    tenant: &Tenant,
+    event: &FanOut,
+    (subscription_id, url_id): (&SubscriptionId, &UrlId),
+    body: Option<Bytes>,
+    again: bool,
+) -> Outgoing {
+    let message = Message::FirstAttempt(FirstAttempt {
+        key: DeliveryKey {
+            tenant: tenant.clone(),
+            event_key: event.event_key.clone(),
+            subscription_id: subscription_id.clone(),
+        },
+        event_id: event.event_id.clone(),
+        event_type: event.event_type.clone(),
+        accepted_at: event.accepted_at,
+        url_id: url_id.clone(),
+        body,
+        again,
+    });
+    Outgoing { message, delay: Delay::NONE }
 }

@@ -1,8 +1,11 @@
-//! One HTTP POST of a delivery.
+//! Makes the attempts of a batch, all at the same time. An attempt is one HTTP POST of a delivery.
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 
-use super::super::{Engine, Loaded};
+use super::super::{ConflictRetries, Engine, Loaded, Result, Unavailable};
+use super::batch::{Handled, Slot};
+use super::context::{Admission, DeliveryContext};
 use crate::ids::{DeliveryKey, UrlId};
 use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
 use crate::records::{Attempt, DeliveryRecord, NewDelivery, Subscription};
@@ -113,6 +116,79 @@ impl Attempted {
 }
 
 impl Engine {
+    /// Attempts everything that is ready, at the same time.
+    pub(super) async fn attempt_all(
+        &self,
+        ready: Vec<(Slot, Ready)>,
+        context: &DeliveryContext,
+        until_real: Timestamp,
+    ) -> Handled {
+        let made = join_all(
+            ready
+                .into_iter()
+                .map(async |(slot, one)| (slot, self.attempt_when_fresh(one, context, until_real).await)),
+        )
+        .await;
+        let (mut handled, mut slots, mut attempted) = (Handled::new(), Vec::new(), Vec::new());
+        for (slot, one) in made {
+            match one {
+                Ok(one) => {
+                    slots.push(slot);
+                    attempted.push(one);
+                }
+                Err(error) => handled.push((slot, Err(error))),
+            }
+        }
+        let recorded = self.record_outcomes(&attempted).await;
+        debug_assert_eq!(recorded.len(), slots.len(), "every attempt has a result");
+        handled.extend(slots.into_iter().zip(recorded));
+        handled
+    }
+
+    /// Reads health again if it was read too long ago. Begins nothing that could not end in time.
+    async fn attempt_when_fresh(
+        &self,
+        mut ready: Ready,
+        context: &DeliveryContext,
+        until_real: Timestamp,
+    ) -> Result<Attempted> {
+        // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
+        let mut fresh = context.is_fresh(self.ports.clock.now_real());
+        let mut retries = ConflictRetries::new();
+        loop {
+            if let Err(error) = self.check_time(until_real) {
+                self.give_back(ready).await?;
+                return Err(error);
+            }
+            if fresh {
+                return Ok(self.attempt(ready).await);
+            }
+            let current =
+                self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
+            match current.admission(ready.key())? {
+                Admission::Attempt { generation, subscription } if retries.again("the URL").is_ok() => {
+                    fresh = current.is_fresh(self.ports.clock.now_real());
+                    ready.retarget(subscription, generation);
+                }
+                Admission::Attempt { .. } | Admission::Park { .. } | Admission::Dead(_) => {
+                    self.give_back(ready).await?;
+                    // The message comes again and finds things as they are now.
+                    return Err(Unavailable::Changed);
+                }
+            }
+        }
+    }
+
+    /// No attempt was made, so the claim must not count as one.
+    async fn give_back(&self, ready: Ready) -> Result<()> {
+        if let Some(claimed) = ready.claimed {
+            let mut free = claimed.record.clone();
+            free.progress.give_back_claim();
+            self.repository.replace_delivery(&claimed, free, Vec::new()).await?;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn attempt(&self, ready: Ready) -> Attempted {
         let attempted = self.send(ready).await;
         self.counters.count_attempt(attempted.succeeded());

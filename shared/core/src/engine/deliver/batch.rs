@@ -3,7 +3,7 @@
 use super::super::{Result, Unavailable};
 use crate::ports::{Delay, Received, Settlement, UnreadableMessage, chain};
 use crate::records::Unreadable;
-use crate::rules::backoff::{RESEND_AFTER, retry_after};
+use crate::rules::backoff::{RESEND_AFTER, redelivery_delay};
 
 /// The place of a message in its batch. There is one for each message, so that no message is answered for twice.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ impl Place {
     fn settlement(self) -> Settlement {
         let receive_count = self.receive_count;
         self.result.unwrap_or_else(|error| {
-            let wait = retry_after(error.trouble(), receive_count);
+            let wait = redelivery_delay(error.trouble(), receive_count);
             let wait_ms = wait.as_millis() as u64;
             tracing::warn!(error = chain(&error), receive_count, wait_ms, "message.given_back");
             Settlement::RetryAfter(wait)

@@ -33,6 +33,12 @@ enum Classified {
     Delivered,
 }
 
+/// What is to be done with a new delivery.
+enum Prepared {
+    Attempt(Box<Ready>),
+    HoldBack(HeldBack),
+}
+
 /// A new delivery that may not be attempted now.
 enum HeldBack {
     Park(NewDelivery),
@@ -111,8 +117,8 @@ impl Engine {
         let (mut handled, mut ready, mut held_back) = (Handled::new(), Vec::new(), Vec::new());
         for (slot, message) in batch {
             match self.prepare(&message, &context, &bodies) {
-                Ok(Ok(one)) => ready.push((slot, one)),
-                Ok(Err(why)) => held_back.push((slot, message, why)),
+                Ok(Prepared::Attempt(one)) => ready.push((slot, *one)),
+                Ok(Prepared::HoldBack(why)) => held_back.push((slot, message, why)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
@@ -123,23 +129,22 @@ impl Engine {
         handled
     }
 
-    /// `Ok(Err(_))`: it may not be attempted now.
     fn prepare(
         &self,
         message: &FirstAttempt,
         context: &DeliveryContext,
         bodies: &Bodies,
-    ) -> Result<Result<Ready, HeldBack>> {
+    ) -> Result<Prepared> {
         let admission = context.admission(&message.key)?;
         let is_expired =
             self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None);
         let (subscription, generation) = match admission {
-            Admission::Dead(reason) => return Ok(Err(HeldBack::Dead(reason))),
+            Admission::Dead(reason) => return Ok(Prepared::HoldBack(HeldBack::Dead(reason))),
             // A message may have waited longer than its delivery may live.
-            _ if is_expired => return Ok(Err(HeldBack::Dead(Reason::Expired))),
+            _ if is_expired => return Ok(Prepared::HoldBack(HeldBack::Dead(Reason::Expired))),
             Admission::Park { subscription } => {
                 let new = new_delivery(message, &subscription.url_id, &subscription.url);
-                return Ok(Err(HeldBack::Park(new)));
+                return Ok(Prepared::HoldBack(HeldBack::Park(new)));
             }
             Admission::Attempt { subscription, generation } => (subscription, generation),
         };
@@ -147,14 +152,14 @@ impl Engine {
             Some(body) => body.clone(),
             None => bodies.get(&BodyKey::of(&message.key))?,
         };
-        Ok(Ok(Ready {
+        Ok(Prepared::Attempt(Box::new(Ready {
             new: new_delivery(message, &subscription.url_id, &subscription.url),
             body,
             subscription,
             generation,
             claimed: None,
             body_is_inline: message.body.is_some(),
-        }))
+        })))
     }
 
     /// Records what may not be attempted, parked or dead.

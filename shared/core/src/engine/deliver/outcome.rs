@@ -1,4 +1,4 @@
-//! Makes the attempts of a batch at the same time, and records what follows: the body, the record, then the ticket.
+//! Records what follows from the attempts of a batch: the body, the record, then the ticket.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -8,46 +8,14 @@ use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
-use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Result, Unavailable};
-use super::attempt::{Attempted, Ready};
-use super::batch::{Handled, Slot};
-use super::context::{Admission, DeliveryContext};
+use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Result};
+use super::attempt::Attempted;
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Outgoing, StoreError, chain};
 use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
 use crate::rules::health::{Outcome, UrlState};
-use crate::time::Timestamp;
 
 impl Engine {
-    /// Attempts everything that is ready, at the same time.
-    pub(super) async fn attempt_all(
-        &self,
-        ready: Vec<(Slot, Ready)>,
-        context: &DeliveryContext,
-        until_real: Timestamp,
-    ) -> Handled {
-        let made = join_all(
-            ready
-                .into_iter()
-                .map(async |(slot, one)| (slot, self.attempt_when_fresh(one, context, until_real).await)),
-        )
-        .await;
-        let (mut handled, mut slots, mut attempted) = (Handled::new(), Vec::new(), Vec::new());
-        for (slot, one) in made {
-            match one {
-                Ok(one) => {
-                    slots.push(slot);
-                    attempted.push(one);
-                }
-                Err(error) => handled.push((slot, Err(error))),
-            }
-        }
-        let recorded = self.record_outcomes(&attempted).await;
-        debug_assert_eq!(recorded.len(), slots.len(), "every attempt has a result");
-        handled.extend(slots.into_iter().zip(recorded));
-        handled
-    }
-
     /// One result per attempt, in their order.
     pub(crate) async fn record_outcomes(&self, attempted: &[Attempted]) -> Vec<Result<()>> {
         let (mut tickets, (), recorded) = join3(
@@ -59,50 +27,6 @@ impl Engine {
         let results = recorded.into_iter().map(|one| one.map(|ticket| tickets.extend(ticket))).collect();
         self.send_tickets(tickets).await;
         results
-    }
-
-    /// Reads health again if it was read too long ago. Begins nothing that could not end in time.
-    async fn attempt_when_fresh(
-        &self,
-        mut ready: Ready,
-        context: &DeliveryContext,
-        until_real: Timestamp,
-    ) -> Result<Attempted> {
-        // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
-        let mut fresh = context.is_fresh(self.ports.clock.now_real());
-        let mut retries = ConflictRetries::new();
-        loop {
-            if let Err(error) = self.check_time(until_real) {
-                self.give_back(ready).await?;
-                return Err(error);
-            }
-            if fresh {
-                return Ok(self.attempt(ready).await);
-            }
-            let current =
-                self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
-            match current.admission(ready.key())? {
-                Admission::Attempt { generation, subscription } if retries.again("the URL").is_ok() => {
-                    fresh = current.is_fresh(self.ports.clock.now_real());
-                    ready.retarget(subscription, generation);
-                }
-                Admission::Attempt { .. } | Admission::Park { .. } | Admission::Dead(_) => {
-                    self.give_back(ready).await?;
-                    // The message comes again and finds things as they are now.
-                    return Err(Unavailable::Changed);
-                }
-            }
-        }
-    }
-
-    /// No attempt was made, so the claim must not count as one.
-    async fn give_back(&self, ready: Ready) -> Result<()> {
-        if let Some(claimed) = ready.claimed {
-            let mut free = claimed.record.clone();
-            free.progress.release_claim();
-            self.repository.replace_delivery(&claimed, free, Vec::new()).await?;
-        }
-        Ok(())
     }
 
     /// One write per URL. A write that fails is dropped: it never sends a message back. Returns the tickets that follow from

@@ -17,7 +17,7 @@ use crate::records::{Attempt, AttemptSummaries, AttemptSummary, DeliveryRecord, 
 use crate::rules::activity::{Counts, MINUTE, Pace, minute_of};
 use crate::time::{Now, Timestamp};
 
-/// The most summaries of one tenant that are written at once. More than anybody can read in a second, and few enough that they cost
+/// The most summaries of one tenant that are written at once. More than a person can read in a second, and few enough that they cost
 /// little beside the attempts themselves.
 const MAX_SUMMARIES: usize = 20;
 /// The longest text of an error that is kept in a summary; the delivery has all of it.
@@ -27,7 +27,7 @@ const MAX_MINUTES: usize = 1_440;
 
 /// A day and an hour of minutes.
 const KEEP_MINUTES: Duration = Duration::from_secs(25 * 3600);
-/// In real time: whoever follows attempts does so now.
+/// In real time: the feed is followed live.
 const KEEP_SUMMARIES: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
@@ -133,7 +133,7 @@ impl Activity {
         Some(Turn(self))
     }
 
-    /// What is to be written. Glimpses are taken; minutes stay until they are known to be written and nothing is added any more.
+    /// What is to be written. Summaries are taken; minutes stay until they are known to be written and nothing is added any more.
     fn take(&self, now: Now, summaries_remove_at: Timestamp, new_engine: impl Fn() -> String) -> Vec<Record> {
         let mut state = self.lock();
         let State { tenants, engine, written, .. } = &mut *state;

@@ -1,10 +1,10 @@
 //! What keeps deliveries going when URLs fail, functions die and tickets are lost.
 
 mod expire;
-mod park;
 mod probe;
+mod recheck;
 mod release;
 mod sweep;
 
-pub(super) use park::ParkedUrls;
+pub(super) use recheck::ParkedUrls;
 pub use sweep::SweepReport;

@@ -3,7 +3,6 @@
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
-use super::super::accept::encode_body;
 use super::super::deliver::{Ready, is_fresh};
 use super::super::{ConflictRetries, Engine, NewEvent, Unavailable};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, new_event_id};
@@ -64,7 +63,7 @@ impl Engine {
             subscription_id: subscription.id.clone(),
         };
         Ready {
-            body: encode_body(&event, &event_id, now),
+            body: event.body(&event_id, now),
             new: NewDelivery {
                 key,
                 event_id,

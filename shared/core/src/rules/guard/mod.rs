@@ -25,7 +25,7 @@ pub use proxy::{BadProxy, ProxyUrl};
 pub use ranges::Rule;
 pub use refusal::Refusal;
 
-use crate::rules::address;
+use crate::rules::url_form;
 
 const MAX_NAME_LEN: usize = 253;
 const MAX_LABEL_LEN: usize = 63;
@@ -72,7 +72,7 @@ impl Guard {
 
     /// Whether this URL may be attempted, as far as it says so itself. The addresses of a name are still to be checked.
     pub fn check_url(&self, url: &Url) -> Result<(), Refusal> {
-        address::check_form(url, self.http_allowed).map_err(Refusal::Form)?;
+        url_form::check_form(url, self.http_allowed).map_err(Refusal::Form)?;
         match url.host() {
             Some(Host::Ipv4(v4)) => self.check_address(IpAddr::V4(v4))?,
             Some(Host::Ipv6(v6)) => self.check_address(IpAddr::V6(v6))?,

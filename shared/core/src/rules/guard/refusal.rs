@@ -3,7 +3,7 @@ use std::fmt;
 use super::cidr::Cidr;
 use super::ports::Ports;
 use super::ranges::Rule;
-use crate::rules::address::BadUrl;
+use crate::rules::url_form::BadUrl;
 
 /// Why a URL is not attempted. Reads as what follows "the URL", and never holds more of it than its port.
 ///
