@@ -143,3 +143,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn states_are_named_as_they_are_stored() {
+    use DeliveryState::{Dead, Delivered, Parked, Waiting};
+    for state in [Waiting, Parked, Delivered, Dead] {
+        assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+    }
+    assert_eq!(
+        [Waiting, Parked, Delivered, Dead].map(DeliveryState::as_str),
+        ["waiting", "parked", "delivered", "dead"]
+    );
+}
+
+#[test]
+fn a_lease_holds_until_its_end_and_a_claim_that_is_given_back_leaves_the_takes_before_it() {
+    let mut progress = after(|p| p.claim(at(START), TIMEOUT));
+    let lapses_at = START + TIMEOUT;
+    assert!(progress.is_leased(lapses_at - Duration::from_millis(1)) && !progress.is_leased(lapses_at));
+    progress.claim(at(lapses_at), TIMEOUT);
+    progress.give_back_claim();
+    assert_eq!(progress.lease, Some(Lease { until_real: Timestamp::ZERO, takes: 1 }));
+    progress.give_back_claim();
+    assert_eq!(progress.lease, None);
+}
