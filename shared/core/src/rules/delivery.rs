@@ -268,11 +268,7 @@ impl Progress {
 
     /// Starts a new epoch with a fresh schedule.
     pub fn replay(&mut self, schedule: &Schedule, now: Timestamp) {
-        *self = Progress {
-            epoch: self.epoch + 1,
-            look_at: Some(look_at::while_ticket_is_out(now)),
-            ..Progress::new(now, schedule)
-        };
+        *self = Progress { epoch: self.epoch + 1, ..Progress::new(now, schedule) };
     }
 
     /// The sweep looked at it and moves the next look on.
