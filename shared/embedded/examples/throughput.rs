@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Settlement, Store};
-use holdfast_core::records::{Attempt, FirstAttempt, LoggedDelivery, Message, Record};
+use holdfast_core::records::{Attempt, FirstAttempt, LoggedDelivery, Message, NewDelivery, Record};
 use holdfast_core::rules::delivery::AttemptOutcome;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
@@ -86,13 +86,13 @@ fn logged(first: FirstAttempt) -> LoggedDelivery {
         excerpt: Some("ok".to_owned()),
         remove_at: first.accepted_at + Duration::from_secs(86_400),
     };
-    LoggedDelivery {
+    let delivery = NewDelivery {
         key: first.key,
         event_id: first.event_id,
         event_type: first.event_type,
         accepted_at: first.accepted_at,
         url_id: first.url_id,
         url: "https://example.com/".to_owned(),
-        attempt,
-    }
+    };
+    LoggedDelivery { delivery, attempt }
 }

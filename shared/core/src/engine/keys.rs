@@ -165,11 +165,8 @@ impl Engine {
 
     /// The write that fails if an operator's key is made or deleted from here on.
     async fn changed_operators(&self) -> Result<Write> {
-        let guard = self.repository.get::<OperatorGuard>(OperatorGuard::key()).await?;
-        let (changes, expect) = match guard {
-            Some(Loaded { record, version }) => (record.changes, Expect::Version(version)),
-            None => (0, Expect::Absent),
-        };
-        Ok(Write::put(OperatorGuard { changes: changes + 1 }, expect))
+        let guard = self.repository.get(OperatorGuard::key()).await?;
+        let guard = guard.unwrap_or_else(|| Loaded::not_stored(OperatorGuard { changes: 0 }));
+        Ok(Write::put(OperatorGuard { changes: guard.record.changes + 1 }, guard.expect()))
     }
 }

@@ -17,11 +17,26 @@ use crate::rules::delivery::DeliveryState;
 /// How often a write is tried again on fresher records before the caller gets an error.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
-/// A record and the version under which it was read.
+/// A record and the version under which it was read. Version 0: it is not stored yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Loaded<T> {
     pub(crate) record: T,
     pub(crate) version: u64,
+}
+
+impl<T> Loaded<T> {
+    pub(crate) fn not_stored(record: T) -> Loaded<T> {
+        Loaded { record, version: 0 }
+    }
+
+    pub(crate) fn is_stored(&self) -> bool {
+        self.version > 0
+    }
+
+    /// What a write over it must expect.
+    pub(crate) fn expect(&self) -> Expect {
+        if self.is_stored() { Expect::Version(self.version) } else { Expect::Absent }
+    }
 }
 
 /// One page of a list, and where the next one starts.
@@ -162,18 +177,6 @@ impl Repository {
         self.get(UrlRecord::key(tenant, id)).await
     }
 
-    /// `false`: the record was changed by another writer.
-    pub(super) async fn put_url(
-        &self,
-        url: UrlRecord,
-        version: u64,
-        history: Option<HistoryEntry>,
-    ) -> Result<bool> {
-        let mut writes = vec![Write::put(url, Expect::Version(version))];
-        writes.extend(history.map(|entry| Write::put(entry, Expect::Any)));
-        self.try_write(writes).await
-    }
-
     /// The newest changes of a URL's state first.
     pub(super) async fn list_history(
         &self,
@@ -204,30 +207,25 @@ impl Repository {
         self.get(Subscription::key(tenant, id)).await
     }
 
-    /// The version of the tenant's subscriptions, and what a write over it must expect.
-    pub(super) async fn get_tenant_version(&self, tenant: &Tenant) -> Result<(TenantVersion, Expect)> {
+    /// The version of the tenant's subscriptions. A tenant that never had any has none stored.
+    pub(super) async fn get_tenant_version(&self, tenant: &Tenant) -> Result<Loaded<TenantVersion>> {
         let found = self.get(TenantVersion::key(tenant)).await?;
-        Ok(match found {
-            Some(Loaded { record, version }) => (record, Expect::Version(version)),
-            None => (TenantVersion::new(tenant), Expect::Absent),
-        })
+        Ok(found.unwrap_or_else(|| Loaded::not_stored(TenantVersion::new(tenant))))
     }
 
     pub(super) async fn get_delivery(&self, key: &DeliveryKey) -> Result<Option<Loaded<DeliveryRecord>>> {
         self.get(DeliveryRecord::key(key)).await
     }
 
-    /// Creates a delivery, with its pointer if it is parked and `with` in the same transaction. `false`: there is a record already,
-    /// which is never overwritten.
-    pub(super) async fn create_delivery(&self, record: DeliveryRecord, with: Vec<Write>) -> Result<bool> {
-        let mut writes = with;
+    /// `false`: there is a record already, which is never overwritten.
+    pub(super) async fn create_delivery(&self, record: DeliveryRecord) -> Result<bool> {
+        let mut writes = vec![Write::put(record.clone(), Expect::Absent)];
         writes.extend(pointer(&record).map(|pointer| Write::put(pointer, Expect::Any)));
-        writes.push(Write::put(record, Expect::Absent));
         self.try_write(writes).await
     }
 
-    /// Replaces a delivery. Record and pointer enter and leave parked, and move to another URL, in one transaction; `with` is
-    /// written in the same one. `false`: another writer changed something first.
+    /// Replaces a delivery, or creates one that is not stored yet. Record and pointer enter and leave parked, and move to another
+    /// URL, in one transaction; `with` is written in the same one. `false`: another writer changed something first.
     pub(super) async fn replace_delivery(
         &self,
         before: &Loaded<DeliveryRecord>,
@@ -235,7 +233,7 @@ impl Repository {
         with: Vec<Write>,
     ) -> Result<bool> {
         let mut writes = with;
-        let (old, new) = (pointer(&before.record), pointer(&after));
+        let (old, new) = (pointer(&before.record).filter(|_| before.is_stored()), pointer(&after));
         // When only the sweep looked at it, the pointer stays as it is.
         if old != new {
             let replaces = |old: &ParkedPointer| new.as_ref().is_some_and(|new| new.key() == old.key());
@@ -243,7 +241,7 @@ impl Repository {
             writes.extend(gone.map(|old| Write::delete(old.key(), Expect::Any)));
             writes.extend(new.map(|new| Write::put(new, Expect::Any)));
         }
-        writes.push(Write::put(after, Expect::Version(before.version)));
+        writes.push(Write::put(after, before.expect()));
         self.try_write(writes).await
     }
 }

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::{IndexEntries, Key, Listed, StateEntry, Subscription, active_subscription, tenant_list};
@@ -22,8 +24,8 @@ pub struct DeliveryRecord {
     pub progress: Progress,
 }
 
-/// What a new record is made from: what a first-attempt message carries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is known of a delivery before its first attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewDelivery {
     pub key: DeliveryKey,
     pub event_id: String,
@@ -138,16 +140,34 @@ impl Attempt {
 /// A delivery that succeeded at once: kept under its own key, never over a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoggedDelivery {
-    pub key: DeliveryKey,
-    pub event_id: String,
-    pub event_type: String,
-    pub accepted_at: Timestamp,
-    pub url_id: UrlId,
-    pub url: String,
+    #[serde(flatten)]
+    pub delivery: NewDelivery,
     pub attempt: Attempt,
 }
 
 impl LoggedDelivery {
+    #[must_use]
+    pub fn new(record: &DeliveryRecord, attempt: Attempt) -> LoggedDelivery {
+        let delivery = NewDelivery {
+            key: record.key.clone(),
+            event_id: record.event_id.clone(),
+            event_type: record.event_type.clone(),
+            accepted_at: record.accepted_at,
+            url_id: record.url_id.clone(),
+            url: record.url.clone(),
+        };
+        LoggedDelivery { delivery, attempt }
+    }
+
+    /// The record that the delivery would have if it had not succeeded at once.
+    #[must_use]
+    pub fn into_record(self, schedule: &Schedule, keep: Duration) -> DeliveryRecord {
+        let ended_at = self.attempt.at + Duration::from_millis(self.attempt.ms);
+        let mut record = DeliveryRecord::new(self.delivery, schedule);
+        record.progress.succeed(ended_at, keep);
+        record
+    }
+
     #[must_use]
     pub fn key(key: &DeliveryKey) -> Key {
         let sort = format!("{}#log", key.subscription_id);
@@ -157,7 +177,7 @@ impl LoggedDelivery {
     pub(super) fn index_entries(&self) -> IndexEntries {
         IndexEntries {
             look_at: None,
-            listed: Some(listed(&self.key, &self.url_id, self.accepted_at)),
+            listed: Some(listed(&self.delivery.key, &self.delivery.url_id, self.delivery.accepted_at)),
             by_state: None,
             remove_at: Some(self.attempt.remove_at),
         }

@@ -193,7 +193,7 @@ impl Record {
         match self {
             Record::Event(r) => EventRecord::key(&r.tenant, &r.id),
             Record::Delivery(r) => DeliveryRecord::key(&r.key),
-            Record::Logged(r) => LoggedDelivery::key(&r.key),
+            Record::Logged(r) => LoggedDelivery::key(&r.delivery.key),
             Record::Attempt(r) => r.key(),
             Record::Parked(r) => r.key(),
             Record::Url(r) => UrlRecord::key(&r.tenant, &r.id),

@@ -75,16 +75,7 @@ pub(super) fn attempt(event: i64, to: u8) -> Attempt {
 }
 
 pub(super) fn logged(event: i64, to: u8) -> LoggedDelivery {
-    let record = delivery(event, to);
-    LoggedDelivery {
-        key: record.key,
-        event_id: record.event_id,
-        event_type: record.event_type,
-        accepted_at: record.accepted_at,
-        url_id: record.url_id,
-        url: record.url,
-        attempt: attempt(event, to),
-    }
+    LoggedDelivery::new(&delivery(event, to), attempt(event, to))
 }
 
 /// Event number `event` is parked at URL `to`, due at `at(due)`.

@@ -96,7 +96,7 @@ impl World {
         for record in self.store.all() {
             match record {
                 Record::Attempt(attempt) => *logged.entry(attempt.key.id()).or_default() += 1,
-                Record::Logged(log) => *logged.entry(log.key.id()).or_default() += 1,
+                Record::Logged(log) => *logged.entry(log.delivery.key.id()).or_default() += 1,
                 _ => {}
             }
         }
@@ -111,7 +111,7 @@ impl World {
             .into_iter()
             .filter_map(|record| match record {
                 Record::Attempt(a) => Some((a.key.id(), a.epoch, a.n)),
-                Record::Logged(log) => Some((log.key.id(), 0, 0)),
+                Record::Logged(log) => Some((log.delivery.key.id(), 0, 0)),
                 _ => None,
             })
             .collect();

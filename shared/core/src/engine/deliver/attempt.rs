@@ -8,7 +8,7 @@ use super::batch::{Handled, Slot};
 use super::context::{Admission, DeliveryContext};
 use crate::ids::{DeliveryKey, UrlId};
 use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
-use crate::records::{Attempt, DeliveryRecord, NewDelivery, Subscription};
+use crate::records::{Attempt, DeliveryRecord, Subscription};
 use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
 use crate::rules::health::Outcome;
 use crate::rules::signing;
@@ -18,55 +18,30 @@ const USER_AGENT: &str = concat!("Holdfast/", env!("CARGO_PKG_VERSION"));
 
 /// A delivery that may be attempted now.
 pub(crate) struct Ready {
-    pub(crate) new: NewDelivery,
+    /// The claimed record, or what a first attempt that has none would be recorded as.
+    pub(crate) delivery: Loaded<DeliveryRecord>,
     pub(crate) body: Bytes,
     pub(crate) subscription: Subscription,
     /// The generation of the URL's health that allowed this.
     pub(crate) generation: u64,
-    /// The claimed record; `None` for a first attempt that has no record.
-    pub(crate) claimed: Option<Loaded<DeliveryRecord>>,
     /// Whether the body still has to be stored if the delivery is to be retried.
     pub(crate) body_is_inline: bool,
 }
 
 impl Ready {
-    /// For a claimed record, whose body is stored.
-    pub(crate) fn retry(
-        claimed: Loaded<DeliveryRecord>,
-        body: Bytes,
-        subscription: Subscription,
-        generation: u64,
-    ) -> Ready {
-        let record = &claimed.record;
-        let new = NewDelivery {
-            key: record.key.clone(),
-            event_id: record.event_id.clone(),
-            event_type: record.event_type.clone(),
-            accepted_at: record.accepted_at,
-            url_id: record.url_id.clone(),
-            url: record.url.clone(),
-        };
-        Ready { new, body, subscription, generation, claimed: Some(claimed), body_is_inline: false }
-    }
-
     pub(super) fn key(&self) -> &DeliveryKey {
-        &self.new.key
+        &self.delivery.record.key
     }
 
     /// Sends it to where its subscription is now, as this generation of the URL's health allows.
     pub(super) fn retarget(&mut self, subscription: Subscription, generation: u64) {
-        self.new.url_id.clone_from(&subscription.url_id);
-        self.new.url.clone_from(&subscription.url);
-        if let Some(claimed) = &mut self.claimed {
-            claimed.record.retarget(&subscription);
-        }
+        self.delivery.record.retarget(&subscription);
         self.subscription = subscription;
         self.generation = generation;
     }
 
     fn number(&self) -> AttemptNumber {
-        let first = AttemptNumber { epoch: 0, n: 0 };
-        self.claimed.as_ref().map_or(first, |claimed| claimed.record.progress.number())
+        self.delivery.record.progress.number()
     }
 }
 
@@ -85,7 +60,7 @@ impl Attempted {
 
     /// All but a first attempt that succeeds at once.
     pub(crate) fn needs_record(&self) -> bool {
-        self.ready.claimed.is_some() || !self.succeeded()
+        self.ready.delivery.is_stored() || !self.succeeded()
     }
 
     pub(crate) fn url_id(&self) -> &UrlId {
@@ -181,10 +156,10 @@ impl Engine {
 
     /// No attempt was made, so the claim must not count as one.
     async fn give_back(&self, ready: Ready) -> Result<()> {
-        if let Some(claimed) = ready.claimed {
-            let mut free = claimed.record.clone();
+        if ready.delivery.is_stored() {
+            let mut free = ready.delivery.record.clone();
             free.progress.give_back_claim();
-            self.repository.replace_delivery(&claimed, free, Vec::new()).await?;
+            self.repository.replace_delivery(&ready.delivery, free, Vec::new()).await?;
         }
         Ok(())
     }
@@ -222,6 +197,9 @@ impl Engine {
 
     /// One line per attempt. Never bodies, headers or keys.
     pub(super) fn log_attempt(&self, attempted: &Attempted, after: &DeliveryRecord) {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
         let AttemptNumber { epoch, n } = attempted.ready.number();
         let (status, error) = describe(&attempted.result.response);
         let progress = &after.progress;

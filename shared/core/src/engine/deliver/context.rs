@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::repository::typed;
 use super::super::{Engine, Result};
-use crate::ids::{DeliveryKey, UrlId};
+use crate::ids::{DeliveryKey, Tenant, UrlId};
 use crate::ports::Versioned;
 use crate::records::{Key, Subscription, UrlRecord, active_subscription};
 use crate::rules::delivery::Reason;
@@ -57,6 +57,12 @@ impl DeliveryContext {
             }
             _ => Admission::Park { subscription },
         })
+    }
+
+    /// The text of the URL for which a delivery was headed; empty if there is no such URL any more.
+    pub(super) fn url(&self, tenant: &Tenant, id: &UrlId) -> Result<String> {
+        let url = typed::<UrlRecord>(self.found.get(&UrlRecord::key(tenant, id)).cloned())?;
+        Ok(url.map(|url| url.record.url).unwrap_or_default())
     }
 
     fn subscription(&self, key: &Key) -> Result<Option<Subscription>> {

@@ -3,7 +3,7 @@
 use futures_util::future::{join, join_all};
 
 use super::super::recover::ParkedUrls;
-use super::super::{Engine, Result};
+use super::super::{Engine, Loaded, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::bodies::Bodies;
@@ -12,7 +12,7 @@ use super::retry::RetryTicket;
 use crate::ids::UrlId;
 use crate::ports::BodyKey;
 use crate::records::{DeliveryRecord, DeliveryTicket, FirstAttempt, LoggedDelivery, NewDelivery};
-use crate::rules::delivery::Reason;
+use crate::rules::delivery::{DeliveryState, Reason};
 use crate::time::Timestamp;
 
 /// A message that was received this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
@@ -36,13 +36,8 @@ enum Classified {
 /// What is to be done with a new delivery.
 enum Prepared {
     Attempt(Box<Ready>),
-    HoldBack(HeldBack),
-}
-
-/// A new delivery that may not be attempted now.
-enum HeldBack {
-    Park(NewDelivery),
-    Dead(Reason),
+    /// It may not be attempted now, and is recorded like this.
+    HoldBack(Box<DeliveryRecord>),
 }
 
 impl Engine {
@@ -91,16 +86,14 @@ impl Engine {
     }
 
     async fn create_record(&self, message: &FirstAttempt) -> Result<()> {
-        self.store_inline_body(message).await?;
         let context = self.load_context(std::iter::once((&message.key, &message.url_id))).await?;
-        let subscription = match context.admission(&message.key)? {
-            Admission::Attempt { subscription, .. } | Admission::Park { subscription } => subscription,
-            Admission::Dead(reason) => return self.record_dead(message, reason).await,
+        let record = match context.admission(&message.key)? {
+            Admission::Attempt { subscription, .. } | Admission::Park { subscription } => {
+                self.new_record(message, &subscription.url_id, subscription.url)
+            }
+            Admission::Dead(reason) => self.dead_record(message, &context, reason)?,
         };
-        let new = new_delivery(message, &subscription.url_id, &subscription.url);
-        let record = DeliveryRecord::new(new, &self.settings.schedule);
-        self.repository.create_delivery(record, Vec::new()).await?;
-        Ok(())
+        self.store_new(message, record).await
     }
 
     async fn deliver_new(&self, batch: Vec<(Slot, FirstAttempt)>, until_real: Timestamp) -> Handled {
@@ -118,7 +111,7 @@ impl Engine {
         for (slot, message) in batch {
             match self.prepare(&message, &context, &bodies) {
                 Ok(Prepared::Attempt(one)) => ready.push((slot, *one)),
-                Ok(Prepared::HoldBack(why)) => held_back.push((slot, message, why)),
+                Ok(Prepared::HoldBack(record)) => held_back.push((slot, message, *record)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
@@ -138,13 +131,17 @@ impl Engine {
         let admission = context.admission(&message.key)?;
         let is_expired =
             self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None);
+        let dead = |reason| {
+            self.dead_record(message, context, reason).map(|record| Prepared::HoldBack(Box::new(record)))
+        };
         let (subscription, generation) = match admission {
-            Admission::Dead(reason) => return Ok(Prepared::HoldBack(HeldBack::Dead(reason))),
+            Admission::Dead(reason) => return dead(reason),
             // A message may have waited longer than its delivery may live.
-            _ if is_expired => return Ok(Prepared::HoldBack(HeldBack::Dead(Reason::Expired))),
+            _ if is_expired => return dead(Reason::Expired),
             Admission::Park { subscription } => {
-                let new = new_delivery(message, &subscription.url_id, &subscription.url);
-                return Ok(Prepared::HoldBack(HeldBack::Park(new)));
+                let mut record = self.new_record(message, &subscription.url_id, subscription.url);
+                record.progress.park();
+                return Ok(Prepared::HoldBack(Box::new(record)));
             }
             Admission::Attempt { subscription, generation } => (subscription, generation),
         };
@@ -152,65 +149,55 @@ impl Engine {
             Some(body) => body.clone(),
             None => bodies.get(&BodyKey::of(&message.key))?,
         };
-        Ok(Prepared::Attempt(Box::new(Ready {
-            new: new_delivery(message, &subscription.url_id, &subscription.url),
-            body,
-            subscription,
-            generation,
-            claimed: None,
-            body_is_inline: message.body.is_some(),
-        })))
+        let record = self.new_record(message, &subscription.url_id, subscription.url.clone());
+        let (delivery, body_is_inline) = (Loaded::not_stored(record), message.body.is_some());
+        Ok(Prepared::Attempt(Box::new(Ready { delivery, body, subscription, generation, body_is_inline })))
     }
 
     /// Records what may not be attempted, parked or dead.
-    async fn hold_back(&self, held_back: Vec<(Slot, FirstAttempt, HeldBack)>) -> Handled {
-        let mut parked_at = ParkedUrls::new();
-        for (_, message, why) in &held_back {
-            if let HeldBack::Park(new) = why {
-                parked_at.insert((message.key.tenant.clone(), new.url_id.clone()));
-            }
-        }
-        let recorded = join_all(held_back.into_iter().map(async |(slot, message, why)| {
-            let result = match why {
-                HeldBack::Dead(reason) => self.record_dead(&message, reason).await,
-                HeldBack::Park(new) => self.park_new(&message, new).await,
-            };
-            (slot, result)
-        }))
+    async fn hold_back(&self, held_back: Vec<(Slot, FirstAttempt, DeliveryRecord)>) -> Handled {
+        let parked = held_back.iter().filter(|(_, _, record)| record.progress.state == DeliveryState::Parked);
+        let parked_at: ParkedUrls =
+            parked.map(|(_, _, record)| (record.key.tenant.clone(), record.url_id.clone())).collect();
+        let recorded = join_all(
+            held_back
+                .into_iter()
+                .map(async |(slot, message, record)| (slot, self.store_new(&message, record).await)),
+        )
         .await;
         self.recheck_after_parking(parked_at).await;
         recorded
     }
 
-    async fn park_new(&self, message: &FirstAttempt, new: NewDelivery) -> Result<()> {
+    /// Stores the body before the record. If the delivery got a record in the meantime, that is left as it is.
+    async fn store_new(&self, message: &FirstAttempt, record: DeliveryRecord) -> Result<()> {
         self.store_inline_body(message).await?;
-        let mut record = DeliveryRecord::new(new, &self.settings.schedule);
-        record.progress.park();
-        // If it got a record in the meantime, that is left as it is.
-        self.repository.create_delivery(record, Vec::new()).await?;
+        self.repository.create_delivery(record).await?;
         Ok(())
+    }
+
+    fn new_record(&self, message: &FirstAttempt, url_id: &UrlId, url: String) -> DeliveryRecord {
+        let new = NewDelivery {
+            key: message.key.clone(),
+            event_id: message.event_id.clone(),
+            event_type: message.event_type.clone(),
+            accepted_at: message.accepted_at,
+            url_id: url_id.clone(),
+            url,
+        };
+        DeliveryRecord::new(new, &self.settings.schedule)
     }
 
     /// Dead from the start, but visible and kept for replay.
-    async fn record_dead(&self, message: &FirstAttempt, reason: Reason) -> Result<()> {
-        self.store_inline_body(message).await?;
-        let url = self.repository.get_url(&message.key.tenant, &message.url_id).await?;
-        let url = url.map(|url| url.record.url).unwrap_or_default();
-        let mut record =
-            DeliveryRecord::new(new_delivery(message, &message.url_id, &url), &self.settings.schedule);
+    fn dead_record(
+        &self,
+        message: &FirstAttempt,
+        context: &DeliveryContext,
+        reason: Reason,
+    ) -> Result<DeliveryRecord> {
+        let url = context.url(&message.key.tenant, &message.url_id)?;
+        let mut record = self.new_record(message, &message.url_id, url);
         record.progress.die(reason, self.ports.clock.now(), self.settings.keep);
-        self.repository.create_delivery(record, Vec::new()).await?;
-        Ok(())
-    }
-}
-
-fn new_delivery(message: &FirstAttempt, url_id: &UrlId, url: &str) -> NewDelivery {
-    NewDelivery {
-        key: message.key.clone(),
-        event_id: message.event_id.clone(),
-        event_type: message.event_type.clone(),
-        accepted_at: message.accepted_at,
-        url_id: url_id.clone(),
-        url: url.to_owned(),
+        Ok(record)
     }
 }

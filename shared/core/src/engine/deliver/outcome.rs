@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
-use super::super::{ConflictRetries, DeliveryLog, Engine, Loaded, Result};
+use super::super::{ConflictRetries, DeliveryLog, Engine, Result};
 use super::attempt::Attempted;
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Outgoing, StoreError, chain};
@@ -75,23 +75,14 @@ impl Engine {
         if self.settings.delivery_log != DeliveryLog::All || at_once().next().is_none() {
             return;
         }
-        let records = at_once().map(|one| Record::Logged(self.logged(one))).collect();
+        let records = at_once()
+            .map(|one| {
+                Record::Logged(LoggedDelivery::new(&one.ready.delivery.record, self.attempt_record(one)))
+            })
+            .collect();
         let (records, bodies) = join(self.ports.store.put_each(records), self.store_bodies(at_once())).await;
         if bodies.is_err() || records.map_or(true, |unstored| !unstored.is_empty()) {
             tracing::error!("some deliveries succeeded but could not be logged");
-        }
-    }
-
-    fn logged(&self, one: &Attempted) -> LoggedDelivery {
-        let new = &one.ready.new;
-        LoggedDelivery {
-            key: new.key.clone(),
-            event_id: new.event_id.clone(),
-            event_type: new.event_type.clone(),
-            accepted_at: new.accepted_at,
-            url_id: new.url_id.clone(),
-            url: new.url.clone(),
-            attempt: self.attempt_record(one),
         }
     }
 
@@ -134,53 +125,25 @@ impl Engine {
         }
     }
 
-    /// Records what the attempt means for its delivery. Returns the ticket that is to be sent.
+    /// Records what the attempt means for its delivery. Returns the ticket that is to be sent. The record may have changed since it
+    /// was claimed: the sweep looked at it, or the lease lapsed.
     async fn record_delivery(&self, one: &Attempted) -> Result<Option<Outgoing>> {
-        if tracing::enabled!(tracing::Level::INFO) {
-            self.log_attempt(one, &self.record_after(one));
+        let mut current = one.ready.delivery.clone();
+        let number = current.record.progress.number();
+        let mut after = self.after_attempt(one, &current.record);
+        self.log_attempt(one, &after);
+        if !one.needs_record() {
+            return Ok(None);
         }
-        match &one.ready.claimed {
-            Some(claimed) => self.update_claimed(one, claimed.clone()).await,
-            None if one.succeeded() => Ok(None),
-            None => {
-                let after = self.record_after(one);
-                let ticket = next_ticket(&after, self.ports.clock.now());
-                // If another function has recorded this delivery, that record has its own ticket.
-                Ok(self.repository.create_delivery(after, Vec::new()).await?.then_some(ticket).flatten())
-            }
-        }
-    }
-
-    /// The delivery as this attempt leaves it.
-    fn record_after(&self, one: &Attempted) -> DeliveryRecord {
-        let mut record = match &one.ready.claimed {
-            Some(claimed) => claimed.record.clone(),
-            None => DeliveryRecord::new(one.ready.new.clone(), &self.settings.schedule),
-        };
-        self.apply(one, &mut record);
-        record
-    }
-
-    fn apply(&self, one: &Attempted, record: &mut DeliveryRecord) {
-        let (schedule, keep) = (&self.settings.schedule, self.settings.keep);
-        record.progress.apply(&one.end(), schedule, self.ports.clock.now(), keep);
-    }
-
-    /// The record may have changed since it was claimed: the sweep looked at it, or the lease lapsed.
-    async fn update_claimed(
-        &self,
-        one: &Attempted,
-        claimed: Loaded<DeliveryRecord>,
-    ) -> Result<Option<Outgoing>> {
-        let number = claimed.record.progress.number();
-        let mut current = claimed;
         let mut retries = ConflictRetries::new();
         loop {
-            let mut after = current.record.clone();
-            self.apply(one, &mut after);
             let ticket = next_ticket(&after, self.ports.clock.now());
             if self.repository.replace_delivery(&current, after, Vec::new()).await? {
                 return Ok(ticket);
+            }
+            if !current.is_stored() {
+                // Another function has recorded this delivery, and that record has its own ticket.
+                return Ok(None);
             }
             retries.again(one.ready.key().id())?;
             match self.repository.get_delivery(one.ready.key()).await? {
@@ -188,6 +151,15 @@ impl Engine {
                 // The delivery went on without this attempt, or was removed.
                 _ => return Ok(None),
             }
+            after = self.after_attempt(one, &current.record);
         }
+    }
+
+    /// The delivery as this attempt leaves it.
+    fn after_attempt(&self, one: &Attempted, record: &DeliveryRecord) -> DeliveryRecord {
+        let mut record = record.clone();
+        let (schedule, keep) = (&self.settings.schedule, self.settings.keep);
+        record.progress.apply(&one.end(), schedule, self.ports.clock.now(), keep);
+        record
     }
 }

@@ -176,8 +176,9 @@ impl Engine {
                 if !self.repository.replace_delivery(&due, record.clone(), Vec::new()).await? {
                     return Ok(Claim::Over);
                 }
-                let claimed = Loaded { record, version: due.version + 1 };
-                Ok(Claim::Ready(Box::new(Ready::retry(claimed, body, subscription, generation))))
+                let delivery = Loaded { record, version: due.version + 1 };
+                let ready = Ready { delivery, body, subscription, generation, body_is_inline: false };
+                Ok(Claim::Ready(Box::new(ready)))
             }
         }
     }
@@ -208,7 +209,7 @@ impl Engine {
         if !self.repository.replace_delivery(loaded, failed, with).await? {
             return Ok(None);
         }
-        self.count_interrupted(record, &attempt);
+        self.add_summary(record, &attempt);
         Ok(ticket)
     }
 }

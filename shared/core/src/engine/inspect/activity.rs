@@ -11,7 +11,7 @@ use data_encoding::HEXLOWER;
 
 use super::super::deliver::Attempted;
 use super::super::{DeliveryLog, Engine};
-use crate::ids::{Tenant, UrlId};
+use crate::ids::Tenant;
 use crate::ports::chain;
 use crate::records::{Attempt, AttemptSummaries, AttemptSummary, DeliveryRecord, Key, MinuteRecord, Record};
 use crate::rules::activity::{Counts, MINUTE, Pace, minute_of};
@@ -220,25 +220,21 @@ impl Engine {
     }
 
     pub(crate) fn count_attempt(&self, attempted: &Attempted) {
-        let (new, attempt) = (&attempted.ready.new, self.attempt_record(attempted));
+        let (record, attempt) = (&attempted.ready.delivery.record, self.attempt_record(attempted));
         // The cheapest log keeps nothing of what succeeds at once, here as elsewhere.
         if self.settings.delivery_log == DeliveryLog::All || attempted.needs_record() {
-            return self.add_summary(&attempt, (&new.event_id, &new.event_type), attempted.url_id());
+            return self.add_summary(record, &attempt);
         }
         self.add_attempt(&attempt, None);
     }
 
-    pub(crate) fn count_interrupted(&self, record: &DeliveryRecord, attempt: &Attempt) {
-        self.add_summary(attempt, (&record.event_id, &record.event_type), &record.url_id);
-    }
-
-    fn add_summary(&self, attempt: &Attempt, (event_id, event_type): (&str, &str), url_id: &UrlId) {
+    pub(crate) fn add_summary(&self, record: &DeliveryRecord, attempt: &Attempt) {
         let summary = AttemptSummary {
             delivery_id: attempt.key.id(),
-            event_id: event_id.to_owned(),
-            event_type: event_type.to_owned(),
+            event_id: record.event_id.clone(),
+            event_type: record.event_type.clone(),
             subscription_id: attempt.key.subscription_id.to_string(),
-            url_id: url_id.to_string(),
+            url_id: record.url_id.to_string(),
             epoch: attempt.epoch,
             n: attempt.n,
             at: attempt.at,

@@ -1,4 +1,4 @@
-//! The latest attempts, to be page live.
+//! The latest attempts, to be followed live.
 //!
 //! Each engine writes some of its attempts about once a second, as one record under the real time at which it does so. A reader goes on
 //! behind the last record that it was shown. Several machines write at the same time, and a write takes a moment, so a record may
@@ -23,7 +23,7 @@ const PAGE: usize = 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptsPage {
     pub items: Vec<AttemptSummary>,
-    /// How many there were besides: more than can be page.
+    /// How many there were besides: more than can be shown.
     pub omitted: u64,
     /// Where the feed goes on, even if nothing was new.
     pub next: String,

@@ -52,7 +52,7 @@ impl Engine {
             records.extend(page.items);
             after = page.next;
             if after.is_none() {
-                return Ok(DeliveryView::of(records, self.ports.clock.now()));
+                return Ok(DeliveryView::of(records, &self.settings, self.ports.clock.now()));
             }
         }
     }
@@ -142,7 +142,7 @@ fn split_cursor(cursor: Option<String>) -> (Option<String>, Option<String>) {
 fn listed_key(record: &Record) -> Option<DeliveryKey> {
     match record {
         Record::Delivery(record) => Some(record.key.clone()),
-        Record::Logged(logged) => Some(logged.key.clone()),
+        Record::Logged(logged) => Some(logged.delivery.key.clone()),
         _ => None,
     }
 }

@@ -33,7 +33,7 @@ impl Engine {
             let count = groups.len();
             for (index, (subscription_id, records)) in groups.into_iter().enumerate() {
                 scanned += records.len();
-                let view = DeliveryView::of(records, self.ports.clock.now());
+                let view = DeliveryView::of(records, &self.settings, self.ports.clock.now());
                 items.extend(view.filter(|view| filter.wants(view)));
                 let enough = items.len() >= limit || scanned >= MAX_SCANNED;
                 if enough {
@@ -83,7 +83,7 @@ impl Engine {
 fn subscription_of(record: &Record) -> Option<&SubscriptionId> {
     match record {
         Record::Delivery(record) => Some(&record.key.subscription_id),
-        Record::Logged(logged) => Some(&logged.key.subscription_id),
+        Record::Logged(logged) => Some(&logged.delivery.key.subscription_id),
         Record::Attempt(attempt) => Some(&attempt.key.subscription_id),
         _ => None,
     }

@@ -132,9 +132,9 @@ impl Engine {
             self.count_state(tenant, StateIndex::UrlDisabled, None),
             self.count_state(tenant, StateIndex::UrlFrozen, None),
         );
-        let ((disabled, frozen), (version, _)) =
+        let ((disabled, frozen), version) =
             try_join(counted, self.repository.get_tenant_version(tenant)).await?;
-        let all = version.urls;
+        let all = version.record.urls;
         Ok(UrlCounts {
             enabled: all.saturating_sub(disabled.count + frozen.count),
             disabled: disabled.count,

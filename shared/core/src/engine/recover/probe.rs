@@ -130,9 +130,10 @@ impl Engine {
         if !self.repository.replace_delivery(&delivery, claimed.clone(), lease).await? {
             return Ok(false);
         }
-        let claimed = Loaded { record: claimed, version: delivery.version + 1 };
+        let delivery = Loaded { record: claimed, version: delivery.version + 1 };
         // The write was conditional on the URL as it was read, so there is no need to read health again.
-        let attempted = self.attempt(Ready::retry(claimed, body, subscription, generation)).await;
+        let ready = Ready { delivery, body, subscription, generation, body_is_inline: false };
+        let attempted = self.attempt(ready).await;
         self.record_outcomes(&[attempted]).await.into_iter().collect::<Result<(), _>>()?;
         Ok(true)
     }

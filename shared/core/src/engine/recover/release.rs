@@ -107,7 +107,7 @@ impl Engine {
         let timeout = self.settings.function_timeout;
         if release.may_end(now_real, timeout) {
             url.end_release();
-            if self.repository.put_url(url, version, None).await? {
+            if self.repository.replace(url, version).await? {
                 return Ok(());
             }
         }

@@ -104,7 +104,7 @@ impl Engine {
         if due.announcement {
             tickets.push(announce_ticket(tenant, id));
         }
-        Ok(if self.repository.put_url(url, version, None).await? { tickets } else { Vec::new() })
+        Ok(if self.repository.replace(url, version).await? { tickets } else { Vec::new() })
     }
 
     async fn look_at_job(&self, job: Loaded<JobRecord>) -> Result<Vec<Outgoing>> {

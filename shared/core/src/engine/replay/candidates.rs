@@ -1,7 +1,6 @@
 //! The deliveries of a URL that a bulk replay goes through, oldest first.
 
-use super::super::{Engine, Result};
-use super::Finished;
+use super::super::{Engine, Loaded, Result};
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::IndexQuery;
 use crate::records::{BulkReplay, DeliveryRecord, ListIndex, LoggedDelivery, Record, ReplayDecision};
@@ -11,7 +10,7 @@ pub(super) struct Candidate {
     /// Where it stands in the list.
     pub(super) place: String,
     /// As it is now. `None`: it was removed in the meantime.
-    pub(super) delivery: Option<Finished>,
+    pub(super) delivery: Option<Loaded<DeliveryRecord>>,
 }
 
 pub(super) struct Candidates {
@@ -46,7 +45,7 @@ impl Engine {
             let Some(place) = item.index_entries().listed.map(|listed| listed.sort) else { continue };
             let (key, logged) = match item {
                 Record::Delivery(record) => (record.key, None),
-                Record::Logged(logged) => (logged.key.clone(), Some(logged)),
+                Record::Logged(logged) => (logged.delivery.key.clone(), Some(logged)),
                 _ => continue,
             };
             match listed.last_mut() {

@@ -3,24 +3,14 @@
 mod bulk;
 mod candidates;
 
-use std::time::Duration;
-
 use super::tickets::delivery_ticket;
-use super::{Change, ConflictRetries, Engine, Loaded, Result, Unavailable};
+use super::{Change, ConflictRetries, Engine, Loaded, Result, Settings, Unavailable};
 use crate::ids::{DeliveryKey, JobId, Tenant};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{
-    DeliveryRecord, EventRecord, LoggedDelivery, NewDelivery, ReplayOf, ReplayRecord, active_subscription,
+    DeliveryRecord, EventRecord, LoggedDelivery, ReplayOf, ReplayRecord, active_subscription,
 };
 use crate::rules::delivery::{DeliveryState, Reason};
-
-/// A delivery that may be replayed, with the version of its record. A delivery that succeeded at once has only its log, and no
-/// version.
-#[derive(Clone)]
-struct Finished {
-    record: DeliveryRecord,
-    version: Option<u64>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -71,7 +61,7 @@ impl Engine {
     /// Returns the ticket that is to be sent. `None`: another writer changed the delivery, and nothing was written.
     async fn start_epoch(
         &self,
-        finished: &Finished,
+        finished: &Loaded<DeliveryRecord>,
         bulk: Option<&JobId>,
         with: Vec<Write>,
     ) -> Result<Option<Outgoing>, ReplayError> {
@@ -91,14 +81,7 @@ impl Engine {
         record.progress.replay(&self.settings.schedule, self.ports.clock.now());
         record.replayed_by = bulk.cloned().or(record.replayed_by);
         let ticket = delivery_ticket(&record, Delay::NONE);
-        let written = match finished.version {
-            Some(version) => {
-                let before = Loaded { record: finished.record.clone(), version };
-                self.repository.replace_delivery(&before, record, with).await?
-            }
-            None => self.repository.create_delivery(record, with).await?,
-        };
-        Ok(written.then_some(ticket))
+        Ok(self.repository.replace_delivery(finished, record, with).await?.then_some(ticket))
     }
 
     /// The event is shown as long as one of its deliveries may be.
@@ -116,8 +99,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The delivery's record, or what its log says if it succeeded at once.
-    async fn load_finished(&self, key: &DeliveryKey) -> Result<Option<Finished>> {
+    /// The delivery's record, or what its log says: a delivery that succeeded at once has no record.
+    async fn load_finished(&self, key: &DeliveryKey) -> Result<Option<Loaded<DeliveryRecord>>> {
         let (record, logged) = (DeliveryRecord::key(key), LoggedDelivery::key(key));
         let (record, logged) = self.repository.get_both(record, logged).await?;
         Ok(self.finished(record, logged.map(|loaded| loaded.record)))
@@ -127,26 +110,8 @@ impl Engine {
         &self,
         record: Option<Loaded<DeliveryRecord>>,
         logged: Option<LoggedDelivery>,
-    ) -> Option<Finished> {
-        match (record, logged) {
-            (Some(Loaded { record, version }), _) => Some(Finished { record, version: Some(version) }),
-            (None, Some(logged)) => Some(Finished { record: self.record_of(logged), version: None }),
-            (None, None) => None,
-        }
-    }
-
-    fn record_of(&self, logged: LoggedDelivery) -> DeliveryRecord {
-        let ended_at = logged.attempt.at + Duration::from_millis(logged.attempt.ms);
-        let new = NewDelivery {
-            key: logged.key,
-            event_id: logged.event_id,
-            event_type: logged.event_type,
-            accepted_at: logged.accepted_at,
-            url_id: logged.url_id,
-            url: logged.url,
-        };
-        let mut record = DeliveryRecord::new(new, &self.settings.schedule);
-        record.progress.succeed(ended_at, self.settings.keep);
-        record
+    ) -> Option<Loaded<DeliveryRecord>> {
+        let Settings { schedule, keep, .. } = &self.settings;
+        record.or_else(|| Some(Loaded::not_stored(logged?.into_record(schedule, *keep))))
     }
 }

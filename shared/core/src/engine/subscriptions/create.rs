@@ -147,7 +147,8 @@ impl Engine {
         id: &SubscriptionId,
         by: i64,
     ) -> Result<NextVersion> {
-        let (mut counter, expect) = self.repository.get_tenant_version(tenant).await?;
+        let known = self.repository.get_tenant_version(tenant).await?;
+        let (expect, mut counter) = (known.expect(), known.record);
         counter.version += 1;
         counter.subscriptions = counter.subscriptions.saturating_add_signed(by);
         let change = SubscriptionChange {

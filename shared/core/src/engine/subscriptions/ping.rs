@@ -1,12 +1,11 @@
 //! Sends one test event now. It counts neither on the URL nor as a delivery.
 
 use serde_json::json;
-use serde_json::value::to_raw_value;
 
 use super::super::deliver::{Ready, is_fresh};
-use super::super::{ConflictRetries, Engine, NewEvent, Unavailable};
+use super::super::{ConflictRetries, Engine, Loaded, NewEvent, Unavailable};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, new_event_id};
-use crate::records::{Attempt, NewDelivery, Subscription};
+use crate::records::{Attempt, DeliveryRecord, NewDelivery, Subscription};
 use crate::rules::health::UrlState;
 
 /// Producers may not post events of this prefix, so a receiver can tell.
@@ -51,31 +50,22 @@ impl Engine {
         let now = self.ports.clock.now();
         let event_id = new_event_id(now, self.random());
         let data = json!({ "subscription_id": subscription.id });
-        let event = NewEvent {
-            id: None,
-            event_type: PING.to_owned(),
-            subject: None,
-            data: to_raw_value(&data).expect("plain data can be written"),
-        };
+        let event = NewEvent::new(PING, &data.to_string());
         let key = DeliveryKey {
             tenant: subscription.tenant.clone(),
             event_key: EventKey::of(&event_id, now),
             subscription_id: subscription.id.clone(),
         };
-        Ready {
-            body: event.body(&event_id, now),
-            new: NewDelivery {
-                key,
-                event_id,
-                event_type: event.event_type,
-                accepted_at: now,
-                url_id: subscription.url_id.clone(),
-                url: subscription.url.clone(),
-            },
-            generation: 0,
-            subscription,
-            claimed: None,
-            body_is_inline: true,
-        }
+        let body = event.body(&event_id, now);
+        let new = NewDelivery {
+            key,
+            event_id,
+            event_type: event.event_type,
+            accepted_at: now,
+            url_id: subscription.url_id.clone(),
+            url: subscription.url.clone(),
+        };
+        let delivery = Loaded::not_stored(DeliveryRecord::new(new, &self.settings.schedule));
+        Ready { delivery, body, subscription, generation: 0, body_is_inline: true }
     }
 }

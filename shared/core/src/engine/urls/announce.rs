@@ -55,7 +55,7 @@ impl Engine {
             // What changed after the record was read changed its version too, and is announced in the next round.
             url.announcement = next.map(|from_generation| PendingAnnouncement { from_generation, ..pending });
             let is_last = url.announcement.is_none();
-            if self.repository.put_url(url, version, None).await? && is_last {
+            if self.repository.replace(url, version).await? && is_last {
                 return Ok(());
             }
             retries.again(url_id)?;
