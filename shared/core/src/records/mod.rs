@@ -122,6 +122,12 @@ pub struct IndexEntries {
     pub remove_at: Option<Timestamp>,
 }
 
+impl IndexEntries {
+    fn removed_at(remove_at: Option<Timestamp>) -> IndexEntries {
+        IndexEntries { remove_at, ..IndexEntries::default() }
+    }
+}
+
 /// The values of the lists of deliveries. All three share one order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
@@ -217,24 +223,22 @@ impl Record {
     #[must_use]
     pub fn index_entries(&self) -> IndexEntries {
         match self {
-            Record::Event(r) => IndexEntries { remove_at: r.remove_at, ..IndexEntries::default() },
+            Record::Event(r) => IndexEntries::removed_at(r.remove_at),
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
-            Record::Attempt(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::SubscriptionChange(r) => {
-                IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
+            Record::Replay(r) => IndexEntries::removed_at(r.remove_at),
+            Record::Attempt(Attempt { remove_at, .. })
+            | Record::SubscriptionChange(SubscriptionChange { remove_at, .. })
+            | Record::Minute(MinuteRecord { remove_at, .. })
+            | Record::AttemptSummaries(AttemptSummaries { remove_at, .. }) => {
+                IndexEntries::removed_at(Some(*remove_at))
             }
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
-            Record::Replay(r) => r.index_entries(),
             Record::Url(r) => IndexEntries {
                 look_at: r.next_look_at(),
                 by_state: StateEntry::of_url(r),
                 ..IndexEntries::default()
             },
-            Record::Minute(r) => IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() },
-            Record::AttemptSummaries(r) => {
-                IndexEntries { remove_at: Some(r.remove_at), ..IndexEntries::default() }
-            }
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeliveryRecord, IndexEntries, Key};
+use super::{DeliveryRecord, Key};
 use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
 use crate::rules::delivery::{DeliveryState, Reason};
 use crate::rules::release::Release;
@@ -99,10 +99,6 @@ impl ReplayRecord {
     #[must_use]
     pub fn key(tenant: &Tenant, id: &JobId) -> Key {
         Key::new(format!("replay#{tenant}#{id}"), "replay")
-    }
-
-    pub(super) fn index_entries(&self) -> IndexEntries {
-        IndexEntries { remove_at: self.remove_at, ..IndexEntries::default() }
     }
 }
 

@@ -104,15 +104,6 @@ impl Health {
     }
 
     #[must_use]
-    pub fn may_attempt(&self, now: Timestamp) -> bool {
-        match self.state {
-            UrlState::Enabled => true,
-            UrlState::Disabled => self.probe_due(now),
-            UrlState::Frozen => false,
-        }
-    }
-
-    #[must_use]
     pub fn probe_due(&self, now: Timestamp) -> bool {
         self.state == UrlState::Disabled && self.next_probe_at.is_some_and(|at| at <= now)
     }

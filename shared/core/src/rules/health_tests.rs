@@ -41,7 +41,7 @@ fn seen(health: &Health, now: Timestamp, then: &Expected) -> Expected {
         last_success_at: health.last_success_at.map_or(0, Timestamp::as_millis),
         next_probe_at: health.next_probe_at.map(Timestamp::as_millis),
         now: then.now.map(|_| now.as_millis()),
-        may_attempt: then.may_attempt.map(|_| health.may_attempt(now)),
+        may_attempt: then.may_attempt.map(|_| health.state == UrlState::Enabled || health.probe_due(now)),
     }
 }
 
@@ -254,15 +254,14 @@ fn an_action_by_hand_leads_from_any_state_to_its_own() {
 fn only_a_disabled_url_is_probed_and_only_when_it_is_time() {
     let due_at = NOW + PROBE_INTERVAL;
     let just_before = due_at - Duration::from_millis(1);
-    // Health, when, whether it may be attempted, whether a probe is due.
     let cases = [
-        (enabled(), due_at, true, false),
-        (disabled(), just_before, false, false),
-        (disabled(), due_at, true, true),
-        (frozen(), due_at, false, false),
+        (enabled(), due_at, false),
+        (disabled(), just_before, false),
+        (disabled(), due_at, true),
+        (frozen(), due_at, false),
     ];
-    for (mut health, now, may_attempt, probe_due) in cases {
-        assert_eq!((health.may_attempt(now), health.probe_due(now)), (may_attempt, probe_due), "{health:?}");
+    for (mut health, now, probe_due) in cases {
+        assert_eq!(health.probe_due(now), probe_due, "{health:?}");
         let before = health.clone();
         assert_eq!(health.lease_probe(now, FUNCTION_TIMEOUT), probe_due);
         let leased_until = now + PROBE_INTERVAL + FUNCTION_TIMEOUT;

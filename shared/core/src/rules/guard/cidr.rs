@@ -5,12 +5,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
 use std::str::FromStr;
 
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+
 /// All addresses that begin with the same bits. The bits behind those are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cidr {
-    first: IpAddr,
-    length: u8,
-}
+pub struct Cidr(IpNet);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadCidr {
@@ -26,24 +25,24 @@ impl Cidr {
     /// For the tables of this module, whose entries a test checks.
     pub(super) const fn v4(first: [u8; 4], length: u8) -> Cidr {
         let [a, b, c, d] = first;
-        Cidr { first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length }
+        Cidr(IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), length)))
     }
 
     /// For the tables of this module, whose entries a test checks.
     pub(super) const fn v6(first: [u16; 8], length: u8) -> Cidr {
         let [a, b, c, d, e, f, g, h] = first;
-        Cidr { first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), length }
+        Cidr(IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, e, f, g, h), length)))
     }
 
     /// Whether it is one address and no more.
     #[must_use]
     pub fn is_single(&self) -> bool {
-        self.length == width(self.first)
+        self.0.prefix_len() == self.0.max_prefix_len()
     }
 
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        width(address) == width(self.first) && masked(address, self.length) == self.first
+        self.0.contains(&address)
     }
 
     /// Reads a list that is separated by commas. Reports all faults.
@@ -51,25 +50,6 @@ impl Cidr {
         let (good, bad): (Vec<_>, Vec<_>) = text.split(',').map(str::parse).partition(Result::is_ok);
         let faults: Vec<BadCidr> = bad.into_iter().filter_map(Result::err).collect();
         if faults.is_empty() { Ok(good.into_iter().flatten().collect()) } else { Err(faults) }
-    }
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-/// The address with all bits behind the first `length` cleared.
-fn masked(address: IpAddr, length: u8) -> IpAddr {
-    let behind = u32::from(width(address) - length);
-    match address {
-        IpAddr::V4(v4) => {
-            let mask = u32::MAX.checked_shl(behind).unwrap_or(0);
-            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
-        }
-        IpAddr::V6(v6) => {
-            let mask = u128::MAX.checked_shl(behind).unwrap_or(0);
-            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
-        }
     }
 }
 
@@ -84,32 +64,32 @@ impl FromStr for Cidr {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| not_a_network())?;
-        let length = match length {
-            Some(digits) if !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) => {
-                digits.parse().ok().filter(|length| *length <= width(address)).ok_or_else(not_a_network)?
+        let is_number = |text: &&str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let given = match length {
+            Some(digits) => {
+                let length = Some(digits).filter(is_number).and_then(|digits| digits.parse().ok());
+                length.and_then(|length| IpNet::new(address, length).ok()).ok_or_else(not_a_network)?
             }
-            Some(_) => return Err(not_a_network()),
-            None => width(address),
+            None => IpNet::from(address),
         };
-        let given = || text.to_owned();
-        let meant = Cidr { first: masked(address, length), length };
-        if meant.first != address {
-            return Err(BadCidr::HostBits { given: given(), meant });
+        let meant = given.trunc();
+        if meant != given {
+            return Err(BadCidr::HostBits { given: text.to_owned(), meant: Cidr(meant) });
         }
         if let IpAddr::V6(v6) = address
             && let Some(v4) = v6.to_ipv4_mapped()
-            && length >= 96
+            && let Some(length) = given.prefix_len().checked_sub(96)
         {
-            let meant = Cidr { first: IpAddr::V4(v4), length: length - 96 };
-            return Err(BadCidr::Mapped { given: given(), meant });
+            let meant = Cidr(IpNet::new_assert(IpAddr::V4(v4), length));
+            return Err(BadCidr::Mapped { given: text.to_owned(), meant });
         }
-        Ok(meant)
+        Ok(Cidr(meant))
     }
 }
 
 impl fmt::Display for Cidr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.first, self.length)
+        self.0.fmt(f)
     }
 }
 
@@ -177,8 +157,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_network_holds_what_begins_as_it_does(bits: u32, other: u32, length in 0_u8..=32) {
-            let first = masked(IpAddr::V4(Ipv4Addr::from_bits(bits)), length);
-            let network = Cidr { first, length };
+            let network = Cidr(IpNet::new_assert(IpAddr::V4(Ipv4Addr::from_bits(bits)), length).trunc());
             prop_assert_eq!(network.to_string().parse(), Ok(network));
             let naive = format!("{bits:032b}")[..usize::from(length)] == format!("{other:032b}")[..usize::from(length)];
             prop_assert_eq!(network.contains(IpAddr::V4(Ipv4Addr::from_bits(other))), naive);
@@ -187,7 +166,7 @@ mod tests {
         #[test]
         fn and_so_does_one_of_the_longer_kind(bits: u128, flipped in 0_u8..128, length in 0_u8..=128) {
             let address = IpAddr::V6(Ipv6Addr::from_bits(bits));
-            let network = Cidr { first: masked(address, length), length };
+            let network = Cidr(IpNet::new_assert(address, length).trunc());
             prop_assert!(network.contains(address));
             let other = IpAddr::V6(Ipv6Addr::from_bits(bits ^ (1 << (127 - flipped))));
             prop_assert_eq!(network.contains(other), flipped >= length);

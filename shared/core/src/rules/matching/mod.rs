@@ -1,7 +1,7 @@
 //! Which subscriptions want an event, found without asking each of them.
 //!
 //! Event types are followed through a tree of segments. At its leaves, subscriptions whose filters demand that a field equals a
-//! value are kept under that value, so that ten thousand that differ in one customer's number cost one json-up. What is found
+//! value are kept under that value, so that ten thousand that differ in one customer's number cost one look-up. What is found
 //! this way is asked in full: the index may offer too many, never too few.
 
 mod leaf;
