@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{IndexEntries, Key, Listed, StateEntry, Subscription, active_subscription, tenant_list};
+use super::{IndexEntries, Key, Listed, StateEntry, Subscription, active_subscription};
 use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::rules::delivery::{AttemptOutcome, Progress};
 use crate::rules::reassign::{Reassignment, reassign};
@@ -73,6 +73,21 @@ impl DeliveryRecord {
         reassign(self.progress.state, &self.url_id, wanted_at)
     }
 
+    #[must_use]
+    pub fn tenant_list(tenant: &Tenant) -> String {
+        format!("list#{tenant}")
+    }
+
+    #[must_use]
+    pub fn url_list(tenant: &Tenant, url_id: &UrlId) -> String {
+        format!("list#{tenant}#{url_id}")
+    }
+
+    #[must_use]
+    pub fn subscription_list(tenant: &Tenant, id: &SubscriptionId) -> String {
+        format!("list#{tenant}#{id}")
+    }
+
     pub(super) fn index_entries(&self) -> IndexEntries {
         let listed = listed(&self.key, &self.url_id, self.accepted_at);
         IndexEntries {
@@ -86,27 +101,10 @@ impl DeliveryRecord {
 
 fn listed(key: &DeliveryKey, url_id: &UrlId, accepted_at: Timestamp) -> Listed {
     Listed {
-        by_tenant: tenant_list(&key.tenant),
+        by_tenant: DeliveryRecord::tenant_list(&key.tenant),
         by_url: DeliveryRecord::url_list(&key.tenant, url_id),
         by_subscription: DeliveryRecord::subscription_list(&key.tenant, &key.subscription_id),
         sort: format!("{}#{}", accepted_at.sort_key(), key.id()),
-    }
-}
-
-impl DeliveryRecord {
-    #[must_use]
-    pub fn tenant_list(tenant: &Tenant) -> String {
-        tenant_list(tenant)
-    }
-
-    #[must_use]
-    pub fn url_list(tenant: &Tenant, url_id: &UrlId) -> String {
-        format!("list#{tenant}#{url_id}")
-    }
-
-    #[must_use]
-    pub fn subscription_list(tenant: &Tenant, id: &SubscriptionId) -> String {
-        format!("list#{tenant}#{id}")
     }
 }
 

@@ -59,7 +59,6 @@ pub use subscription::{
 pub use url::{HistoryEntry, PendingAnnouncement, UrlListEntry, UrlLook, UrlRecord};
 pub use version::{Unreadable, VERSION};
 
-use crate::ids::Tenant;
 use crate::time::Timestamp;
 use version::Format;
 
@@ -261,8 +260,4 @@ fn unless_newer(
         Err(Unreadable::Newer(version)) => Ok(Record::Newer { key: key(), version }),
         other => other,
     }
-}
-
-pub(crate) fn tenant_list(tenant: &Tenant) -> String {
-    format!("list#{tenant}")
 }
