@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdfast_core::engine::{DeliveryLog, Settings as EngineSettings};
 use holdfast_core::rules::guard::EgressPolicy;
+use tracing::level_filters::LevelFilter;
 
 use crate::settings::{Mode, Settings};
 use crate::targets::TargetArgs;
@@ -111,8 +113,8 @@ struct CommonArgs {
     delivery_log: LogChoice,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
-    log_level: LogLevel,
+    #[arg(long, default_value = "info", value_parser = log_level())]
+    log_level: LevelFilter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -133,12 +135,8 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
+fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["error", "warn", "info", "debug"]).try_map(|level| level.parse())
 }
 
 impl Cli {

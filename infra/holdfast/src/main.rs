@@ -1,6 +1,5 @@
 //! `holdfast`: the same engine as on AWS, on one machine with an embedded store.
 
-mod activity;
 mod args;
 mod clock;
 #[cfg(feature = "aws")]
@@ -9,11 +8,11 @@ mod greeting;
 mod host;
 mod key;
 mod logging;
+mod periodic;
 mod pump;
 mod receivers;
 mod server;
 mod settings;
-mod sweeper;
 mod targets;
 
 use std::process::ExitCode;
