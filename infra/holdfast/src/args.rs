@@ -31,7 +31,8 @@ enum Command {
     Serve(ServeArgs),
     /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
     #[cfg(feature = "aws")]
-    DeadLetters(crate::dead_letters::DeadLettersArgs),
+    #[command(subcommand)]
+    DeadLetters(crate::dead_letters::DeadLettersCommand),
     #[cfg(not(feature = "aws"))]
     #[command(hide = true)]
     DeadLetters {
@@ -44,7 +45,7 @@ enum Command {
 pub(crate) enum Action {
     Run(Box<Settings>),
     #[cfg(feature = "aws")]
-    DeadLetters(crate::dead_letters::DeadLettersArgs),
+    DeadLetters(crate::dead_letters::DeadLettersCommand),
 }
 
 #[derive(Args)]
@@ -146,7 +147,7 @@ impl Cli {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
             #[cfg(feature = "aws")]
-            Some(Command::DeadLetters(args)) => return Ok(Action::DeadLetters(args)),
+            Some(Command::DeadLetters(command)) => return Ok(Action::DeadLetters(command)),
             #[cfg(not(feature = "aws"))]
             Some(Command::DeadLetters { .. }) => {
                 return Err(vec![

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             run(host::run(*settings))
         }
         #[cfg(feature = "aws")]
-        Ok(Action::DeadLetters(args)) => run(dead_letters::run(args)),
+        Ok(Action::DeadLetters(command)) => run(dead_letters::run(command)),
         Err(faults) => {
             for fault in faults {
                 eprintln!("holdfast: {fault}");
