@@ -6,14 +6,13 @@ mod tests;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use holdfast_api::{App, BuiltIn, HashedKey, Keys};
-use holdfast_aws::{OperatorKey, gateway};
+use holdfast_api::{App, BuiltIn, Keys};
+use holdfast_aws::gateway;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    gateway::serve_api("holdfast-admin", holdfast_egress::sender, |engine, operator| {
-        let OperatorKey { key, name, description, change } = operator;
-        let operator = BuiltIn { name, key: HashedKey::of(&key), home: None, description, change };
+    gateway::serve_api("holdfast-admin", holdfast_egress::sender, |engine, key| {
+        let operator = BuiltIn::operator(key.name, &key.key, key.description, key.change);
         holdfast_api::router(Arc::new(App { engine, keys: Keys::new(vec![operator]) }))
     })
     .await

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use holdfast_aws::config::Trigger;
 use holdfast_aws::{Deadline, batch, metrics};
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::chain;
-use holdfast_core::ports::{Inbox, QueueName};
+use holdfast_core::ports::{Inbox, QueueName, chain};
 use holdfast_core::time::Timestamp;
-use lambda_runtime::{Context, Diagnostic, LambdaEvent};
+use lambda_runtime::{Diagnostic, LambdaEvent};
 use serde_json::value::RawValue;
 
 use crate::sqs_event::{self, BatchReply};
@@ -31,7 +30,8 @@ impl Handler {
         &self,
         event: LambdaEvent<Box<RawValue>>,
     ) -> Result<Option<BatchReply>, Diagnostic> {
-        let deadline = self.deadline(&event.context);
+        let ends = Timestamp::from_millis(i64::try_from(event.context.deadline).unwrap_or(i64::MAX));
+        let deadline = Deadline::of(self.engine.clock().now_real(), ends);
         match self.trigger {
             Trigger::Queue(queue) => self.deliver(queue, event.payload.get(), deadline).await.map(Some),
             Trigger::Sweep => self.sweep(deadline).await.map(|()| None),
@@ -63,11 +63,6 @@ impl Handler {
 
     fn publish(&self, metrics: &[metrics::Metric]) {
         metrics::publish(&self.stack, self.engine.clock().now_real(), metrics);
-    }
-
-    fn deadline(&self, context: &Context) -> Deadline {
-        let ends = Timestamp::from_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX));
-        Deadline::of(self.engine.clock().now_real(), ends)
     }
 }
 

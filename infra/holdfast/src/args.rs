@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdfast_core::engine::{DeliveryLog, Settings as EngineSettings};
 use holdfast_core::rules::guard::EgressPolicy;
+use tracing::level_filters::LevelFilter;
 
 use crate::settings::{Mode, Settings};
 use crate::targets::TargetArgs;
@@ -29,7 +31,8 @@ enum Command {
     Serve(ServeArgs),
     /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
     #[cfg(feature = "aws")]
-    DeadLetters(crate::dead_letters::DeadLettersArgs),
+    #[command(subcommand)]
+    DeadLetters(crate::dead_letters::DeadLettersCommand),
     #[cfg(not(feature = "aws"))]
     #[command(hide = true)]
     DeadLetters {
@@ -42,7 +45,7 @@ enum Command {
 pub(crate) enum Action {
     Run(Box<Settings>),
     #[cfg(feature = "aws")]
-    DeadLetters(crate::dead_letters::DeadLettersArgs),
+    DeadLetters(crate::dead_letters::DeadLettersCommand),
 }
 
 #[derive(Args)]
@@ -111,8 +114,8 @@ struct CommonArgs {
     delivery_log: LogChoice,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
-    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
-    log_level: LogLevel,
+    #[arg(long, default_value = "info", value_parser = log_level())]
+    log_level: LevelFilter,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -133,12 +136,8 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
+fn log_level() -> impl TypedValueParser<Value = LevelFilter> {
+    PossibleValuesParser::new(["error", "warn", "info", "debug"]).try_map(|level| level.parse())
 }
 
 impl Cli {
@@ -148,7 +147,7 @@ impl Cli {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
             #[cfg(feature = "aws")]
-            Some(Command::DeadLetters(args)) => return Ok(Action::DeadLetters(args)),
+            Some(Command::DeadLetters(command)) => return Ok(Action::DeadLetters(command)),
             #[cfg(not(feature = "aws"))]
             Some(Command::DeadLetters { .. }) => {
                 return Err(vec![

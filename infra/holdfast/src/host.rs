@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use axum::Router;
 use holdfast_api::{App, Keys};
 use holdfast_core::engine::{Engine, Ports};
 use holdfast_core::ports::{Clock, QueueName};
@@ -12,14 +11,14 @@ use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
 use holdfast_host::OsEntropy;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
 use crate::settings::{Mode, Settings};
-use crate::{activity, clock, greeting, key, server, sweeper};
+use crate::{clock, greeting, key, periodic, server};
 
 /// How long requests to the API may take when everything else has stopped.
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
@@ -27,7 +26,8 @@ const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     settings.log();
     // Before the server can be seen to run: from here on, a signal stops it in order.
-    let signals = Signals::listen()?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     // Before anything is written, so that a second server on the same port does not disturb the first.
     let listener = TcpListener::bind(settings.listen).await.with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", settings.listen)
@@ -50,7 +50,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
     let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key.built_in()]) };
-    let router = router(settings.mode, app, &clock);
+    let mut router = holdfast_api::router(Arc::new(app));
+    if settings.mode == Mode::Development {
+        router = router.merge(receivers::router(Arc::new(Receivers::new(Arc::clone(&clock)))));
+    }
 
     let (stop_work, work_stopped) = watch::channel(false);
     let mut work = start_work(&settings, &engine, &embedded, &clock, &work_stopped);
@@ -61,7 +64,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         Mode::Strict => println!("{}", greeting::strict(address, key.path())),
     }
 
-    signals.wait().await;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
     tracing::info!("stopping: finishing the attempts in flight");
     // The API keeps running meanwhile, because the built-in receivers respond to attempts in flight.
     let _ = stop_work.send(true);
@@ -77,14 +83,6 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     engine.flush_activity(true).await;
     tokio::task::spawn_blocking(move || embedded.close()).await?;
     Ok(())
-}
-
-fn router(mode: Mode, app: App, clock: &Arc<dyn Clock>) -> Router {
-    let router = holdfast_api::router(Arc::new(app));
-    match mode {
-        Mode::Development => router.merge(receivers::router(Arc::new(Receivers::new(Arc::clone(clock))))),
-        Mode::Strict => router,
-    }
 }
 
 fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
@@ -121,29 +119,8 @@ fn start_work(
         let pump = Pump { engine: Arc::clone(engine), queue: Arc::clone(&embedded.queue), name, concurrency };
         work.spawn(pump.run(stop.clone()));
     }
-    work.spawn(sweeper::sweep(Arc::clone(engine), settings.speed, stop.clone()));
-    work.spawn(sweeper::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
-    work.spawn(activity::flush(Arc::clone(engine), stop.clone()));
+    work.spawn(periodic::sweep(Arc::clone(engine), settings.speed, stop.clone()));
+    work.spawn(periodic::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
+    work.spawn(periodic::flush_activity(Arc::clone(engine), stop.clone()));
     work
-}
-
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Signals> {
-        Ok(Signals {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn wait(mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

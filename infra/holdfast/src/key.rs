@@ -43,23 +43,21 @@ impl HostKey {
     }
 
     pub(crate) fn built_in(&self) -> BuiltIn {
-        let key = HashedKey::of(&self.text);
         match self.mode {
             // It has all roles, and a request that names no tenant is for `default`.
             Mode::Development => BuiltIn {
                 name: "development",
-                key,
+                key: HashedKey::of(&self.text),
                 home: Some("default".into()),
                 description: "The development key, printed at every start",
                 change: "Delete the file `key` in the data folder and restart to create a new one.",
             },
-            Mode::Strict => BuiltIn {
-                name: "operator",
-                key,
-                home: None,
-                description: "The operator key, created at the first start",
-                change: "Delete the file `operator-key` in the data folder and restart to create a new one.",
-            },
+            Mode::Strict => BuiltIn::operator(
+                "operator",
+                &self.text,
+                "The operator key, created at the first start",
+                "Delete the file `operator-key` in the data folder and restart to create a new one.",
+            ),
         }
     }
 }

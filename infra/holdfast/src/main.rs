@@ -1,6 +1,5 @@
 //! `holdfast`: the same engine as on AWS, on one machine with an embedded store.
 
-mod activity;
 mod args;
 mod clock;
 #[cfg(feature = "aws")]
@@ -9,11 +8,11 @@ mod greeting;
 mod host;
 mod key;
 mod logging;
+mod periodic;
 mod pump;
 mod receivers;
 mod server;
 mod settings;
-mod sweeper;
 mod targets;
 
 use std::process::ExitCode;
@@ -32,7 +31,7 @@ fn main() -> ExitCode {
             run(host::run(*settings))
         }
         #[cfg(feature = "aws")]
-        Ok(Action::DeadLetters(args)) => run(dead_letters::run(args)),
+        Ok(Action::DeadLetters(command)) => run(dead_letters::run(command)),
         Err(faults) => {
             for fault in faults {
                 eprintln!("holdfast: {fault}");

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::chain;
-use holdfast_core::ports::{Inbox, QueueName, Receipt, Received};
+use holdfast_core::ports::{Inbox, QueueName, Receipt, Received, chain};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::EmbeddedQueue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};

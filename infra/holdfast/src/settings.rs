@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use holdfast_core::engine::Settings as EngineSettings;
 use holdfast_core::rules::guard::EgressPolicy;
+use tracing::level_filters::LevelFilter;
 
-use crate::args::{LogFormat, LogLevel};
+use crate::args::LogFormat;
 
 /// Development or service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ pub(crate) struct Settings {
     pub(crate) retry_concurrency: usize,
     pub(crate) url_concurrency: usize,
     pub(crate) log_format: LogFormat,
-    pub(crate) log_level: LogLevel,
+    pub(crate) log_level: LevelFilter,
 }
 
 /// At this speed, a real millisecond is about 17 minutes of the schedule.

@@ -34,8 +34,7 @@ impl<S: Send + Sync> FromRequest<S> for RequestBody {
 }
 
 async fn read(mut body: Body) -> Result<Bytes, Problem> {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
+    let mut whole = Bytes::new();
     let mut length = 0;
     while let Some(frame) = body.frame().await {
         let broken = |_| {
@@ -48,23 +47,20 @@ async fn read(mut body: Body) -> Result<Bytes, Problem> {
             break;
         }
         if length > MAX_BYTES {
-            (first, rest) = (Bytes::new(), BytesMut::new());
-        } else if first.is_empty() {
+            whole = Bytes::new();
+        } else if whole.is_empty() {
             // Most bodies come in one piece, which then needs no copy.
-            first = data;
+            whole = data;
         } else {
-            if rest.is_empty() {
-                rest.extend_from_slice(&first);
-            }
-            rest.extend_from_slice(&data);
+            // Copies only the first piece and the new one: from then on, nothing else refers to the buffer.
+            let mut joined = BytesMut::from(whole);
+            joined.extend_from_slice(&data);
+            whole = joined.freeze();
         }
     }
-    match (length > MAX_BYTES, rest.is_empty()) {
-        (true, _) => {
-            let detail = format!("The body is larger than {MAX_BYTES} bytes; send less at once.");
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
-        }
-        (false, true) => Ok(first),
-        (false, false) => Ok(rest.freeze()),
+    if length > MAX_BYTES {
+        let detail = format!("The body is larger than {MAX_BYTES} bytes; send less at once.");
+        return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
     }
+    Ok(whole)
 }

@@ -23,15 +23,12 @@ impl CursorCodec {
     }
 
     /// Covers the position too, so that a damaged cursor is rejected instead of continuing at another position.
-    fn checksum(&self, after: &str) -> [u8; CHECKSUM_LEN] {
-        let full = self.0.clone().chain_update(after).finalize();
-        let mut checksum = [0; CHECKSUM_LEN];
-        checksum.copy_from_slice(&full[..CHECKSUM_LEN]);
-        checksum
+    fn checksum(&self, after: &str) -> Vec<u8> {
+        self.0.clone().chain_update(after).finalize()[..CHECKSUM_LEN].to_vec()
     }
 
     pub(crate) fn encode(&self, after: &str) -> String {
-        BASE64URL_NOPAD.encode(&[&self.checksum(after), after.as_bytes()].concat())
+        BASE64URL_NOPAD.encode(&[&*self.checksum(after), after.as_bytes()].concat())
     }
 
     /// `None`: not a cursor of this list.

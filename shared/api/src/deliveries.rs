@@ -1,21 +1,17 @@
 //! `/v1/deliveries`
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::engine::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
 use holdfast_core::records::Attempt;
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use serde::Serialize;
 
+use crate::Problem;
 use crate::auth::{Admin, ListScope};
 use crate::events::is_id;
 use crate::params::Params;
 use crate::path::{self, PathId};
 use crate::response::{self, Time};
-use crate::{App, Problem};
 
 #[derive(Serialize)]
 pub(crate) struct DeliveryJson<'a> {
@@ -38,6 +34,12 @@ pub(crate) struct DeliveryJson<'a> {
 struct AttemptJson<'a> {
     n: u32,
     epoch: u32,
+    #[serde(flatten)]
+    result: AttemptResultJson<'a>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct AttemptResultJson<'a> {
     at: Time,
     outcome: AttemptOutcome,
     status: Option<u16>,
@@ -56,6 +58,11 @@ impl<'a> DeliveryJson<'a> {
     }
 
     fn with_excerpts(view: &'a DeliveryView, max_bytes: usize) -> DeliveryJson<'a> {
+        let attempts = view.attempts.iter().map(|attempt| AttemptJson {
+            n: attempt.n,
+            epoch: attempt.epoch,
+            result: AttemptResultJson::of(attempt, max_bytes),
+        });
         DeliveryJson {
             id: &view.id,
             event_id: &view.event_id,
@@ -69,22 +76,20 @@ impl<'a> DeliveryJson<'a> {
             accepted_at: Time(view.accepted_at),
             due_at: view.due_at.map(Time),
             expires_at: view.expires_at.map(Time),
-            attempts: view.attempts.iter().map(|attempt| AttemptJson::of(attempt, max_bytes)).collect(),
+            attempts: attempts.collect(),
         }
     }
 }
 
-impl<'a> AttemptJson<'a> {
-    fn of(attempt: &'a Attempt, max_bytes: usize) -> AttemptJson<'a> {
-        AttemptJson {
-            n: attempt.n,
-            epoch: attempt.epoch,
+impl<'a> AttemptResultJson<'a> {
+    pub(crate) fn of(attempt: &'a Attempt, max_excerpt_bytes: usize) -> AttemptResultJson<'a> {
+        AttemptResultJson {
             at: Time(attempt.at),
             outcome: attempt.outcome,
             status: attempt.status,
             error: attempt.error.as_deref(),
             ms: attempt.ms,
-            excerpt: attempt.excerpt.as_deref().map(|text| truncate(text, max_bytes)),
+            excerpt: attempt.excerpt.as_deref().map(|text| truncate(text, max_excerpt_bytes)),
         }
     }
 }
@@ -95,19 +100,15 @@ fn truncate(text: &str, max_bytes: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-const STATES: [(&str, DeliveryState); 4] = [
-    ("waiting", DeliveryState::Waiting),
-    ("parked", DeliveryState::Parked),
-    ("delivered", DeliveryState::Delivered),
-    ("dead", DeliveryState::Dead),
-];
+const STATES: [DeliveryState; 4] =
+    [DeliveryState::Waiting, DeliveryState::Parked, DeliveryState::Delivered, DeliveryState::Dead];
 
 /// `None`: a filter names an id that cannot exist, so the list is empty.
 fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
     let event = params.filter("event");
     let url = params.filter("url").map(|id| path::url_id(&id));
     let subscription = params.filter("subscription").map(|id| path::subscription_id(&id));
-    let state = params.one_of("state", &STATES);
+    let state = params.one_of("state", &STATES, DeliveryState::as_str);
     let (since, until) = (params.time("since"), params.time("until"));
     if event.as_ref().is_some_and(|id| !is_id(id)) {
         return None;
@@ -123,14 +124,9 @@ fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
     Some(DeliveryFilter { scope, url, subscription, state, since, until })
 }
 
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    scope: ListScope,
-    mut params: Params,
-) -> Result<Response, Problem> {
+pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
     let filter = parse_filter(&mut params);
-    let request = params.page("deliveries", &scope.cursor_tenant())?;
-    let (engine, filter) = (&app.engine, filter.as_ref());
+    let (engine, filter) = (&scope.app.engine, filter.as_ref());
     let load = |tenant, after, limit| async move {
         let empty = ListPage { items: Vec::new(), next: None };
         let Some(filter) = filter else { return Ok(empty) };
@@ -140,16 +136,12 @@ pub(crate) async fn list(
             Err(ListError::Unavailable(error)) => Err(error.into()),
         }
     };
-    let page = scope.list(&app, &request, load).await?;
-    Ok(response::list(&page, &request.cursors, DeliveryJson::of))
+    let page = scope.list("deliveries", params, load).await?;
+    Ok(response::list(&page, DeliveryJson::of))
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    let found = app.engine.view_delivery(&id.delivery(&tenant)?).await?;
+pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let found = admin.engine.view_delivery(&id.delivery(&admin.tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
-    Ok(response::json(StatusCode::OK, &DeliveryJson::with_excerpts(&view, usize::MAX)))
+    Ok(response::ok(&DeliveryJson::with_excerpts(&view, usize::MAX)))
 }

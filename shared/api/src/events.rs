@@ -1,12 +1,10 @@
 //! `/v1/events`
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::engine::{AcceptError, Accepted, EventView, NewEvent};
+use holdfast_core::engine::{AcceptError, Accepted, Engine, EventView, NewEvent};
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type;
 use serde::{Deserialize, Serialize};
@@ -19,7 +17,7 @@ use crate::fields::{Fields, items_of_body};
 use crate::path::PathId;
 use crate::response::{self, Time};
 use crate::suggest::quote;
-use crate::{App, FieldError, Problem};
+use crate::{FieldError, Problem};
 
 const MAX_EVENTS: usize = 100;
 const MAX_ID_BYTES: usize = 256;
@@ -29,68 +27,54 @@ const MAX_BUSY_RETRIES: usize = 60;
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn accept(
-    State(app): State<Arc<App>>,
-    Producer { tenant, .. }: Producer,
+    Producer { engine, tenant }: Producer,
     RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
-    let accepted =
-        accept_with_retries(&app, &tenant, &body, is_list).await.map_err(|e| problem(e, is_list))?;
+    let accepted = accept_with_retries(&engine, &tenant, &body, is_list).await?;
+    let accepted = accepted.map_err(|error| problem(error, is_list))?;
     #[derive(Serialize)]
-    struct ItemsJson {
-        items: Vec<Accepted>,
+    struct ItemsJson<'a> {
+        items: &'a [Accepted],
     }
-    match <[Accepted; 1]>::try_from(accepted) {
-        Ok([one]) if !is_list => Ok(response::json(StatusCode::ACCEPTED, &one)),
-        Ok(one) => Ok(response::json(StatusCode::ACCEPTED, &ItemsJson { items: one.into() })),
-        Err(items) => Ok(response::json(StatusCode::ACCEPTED, &ItemsJson { items })),
+    match accepted.as_slice() {
+        [one] if !is_list => Ok(response::json(StatusCode::ACCEPTED, one)),
+        items => Ok(response::json(StatusCode::ACCEPTED, &ItemsJson { items })),
     }
-}
-
-enum NotAccepted {
-    Invalid(Problem),
-    Failed(AcceptError),
 }
 
 /// The body is parsed again for every try, so that the usual case, one try, needs no copy of it.
 async fn accept_with_retries(
-    app: &App,
+    engine: &Engine,
     tenant: &Tenant,
     body: &[u8],
     is_list: bool,
-) -> Result<Vec<Accepted>, NotAccepted> {
-    let accept = async || {
-        let events = parse_events(body, is_list).map_err(NotAccepted::Invalid)?;
-        app.engine.accept(tenant, events).await.map_err(NotAccepted::Failed)
-    };
-    let mut result = accept().await;
+) -> Result<Result<Vec<Accepted>, AcceptError>, Problem> {
+    let accept = async || Ok::<_, Problem>(engine.accept(tenant, parse_events(body, is_list)?).await);
+    let is_busy = |result: &Result<_, _>| matches!(result, Err(AcceptError::Busy { .. }));
+    let mut result = accept().await?;
     if !is_busy(&result) {
-        return result;
+        return Ok(result);
     }
     let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
     ticks.tick().await;
     for _ in 0..MAX_BUSY_RETRIES {
         ticks.tick().await;
-        result = accept().await;
+        result = accept().await?;
         if !is_busy(&result) {
             break;
         }
     }
-    result
+    Ok(result)
 }
 
-fn is_busy(result: &Result<Vec<Accepted>, NotAccepted>) -> bool {
-    matches!(result, Err(NotAccepted::Failed(AcceptError::Busy { .. })))
-}
-
-fn problem(error: NotAccepted, is_list: bool) -> Problem {
+fn problem(error: AcceptError, is_list: bool) -> Problem {
     match error {
-        NotAccepted::Invalid(problem) => problem,
-        NotAccepted::Failed(AcceptError::Unavailable(error)) => error.into(),
-        NotAccepted::Failed(error @ AcceptError::Busy { .. }) => {
+        AcceptError::Unavailable(error) => error.into(),
+        error @ AcceptError::Busy { .. } => {
             Problem::unavailable(format!("Not accepted: {error}; try again."))
         }
-        NotAccepted::Failed(AcceptError::IdTaken { index, id }) => {
+        AcceptError::IdTaken { index, id } => {
             let field = if is_list { format!("[{index}].id") } else { "id".to_owned() };
             let detail = format!("{id:?} was used for another event within the last 24 hours; use a new id");
             Problem::fields(StatusCode::CONFLICT, vec![FieldError::new(field, detail)])
@@ -209,12 +193,8 @@ fn posted_data(body: &[u8]) -> Option<&RawValue> {
     serde_json::from_slice::<Delivered<'_>>(body).ok().map(|delivered| delivered.data)
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    PathId(id): PathId,
-) -> Result<Response, Problem> {
-    let found = if is_id(&id) { app.engine.view_event(&tenant, &id).await? } else { None };
+pub(crate) async fn get(admin: Admin, PathId(id): PathId) -> Result<Response, Problem> {
+    let found = if is_id(&id) { admin.engine.view_event(&admin.tenant, &id).await? } else { None };
     let view = found.ok_or_else(|| Problem::not_found("event"))?;
-    Ok(response::json(StatusCode::OK, &EventJson::of(&view)))
+    Ok(response::ok(&EventJson::of(&view)))
 }

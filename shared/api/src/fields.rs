@@ -97,13 +97,11 @@ impl<'a> Fields<'a> {
 
     /// Takes a field that must be there.
     pub(crate) fn required<T: Deserialize<'a>>(&mut self, name: &'static str, what: &str) -> Option<T> {
-        let given = self.unread.iter().any(|(found, raw)| found == name && raw.get() != "null");
-        if !given {
-            self.raw(name);
+        let Some(raw) = self.raw(name).filter(|raw| raw.get() != "null") else {
             self.reject(name, format!("is required; give {what}"));
             return None;
-        }
-        self.optional(name, what)
+        };
+        self.parse(name, raw, what)
     }
 
     pub(crate) fn check_length(&mut self, name: &str, text: Option<&str>, max_chars: usize) {

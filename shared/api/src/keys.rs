@@ -1,8 +1,5 @@
 //! `/v1/keys`
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::engine::{DeleteKeyError, ListPage, NewKey};
@@ -12,6 +9,7 @@ use holdfast_core::rules::access::Role;
 use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
+use crate::Problem;
 use crate::auth::{BuiltIn, KeyCreator, Operator};
 use crate::body::RequestBody;
 use crate::fields::Fields;
@@ -19,7 +17,6 @@ use crate::params::Params;
 use crate::path::PathId;
 use crate::response::{self, Time};
 use crate::suggest::quote;
-use crate::{App, Problem};
 
 const MAX_DESCRIPTION_CHARS: usize = 1_024;
 
@@ -68,12 +65,11 @@ impl<'a> KeyJson<'a> {
 }
 
 pub(crate) async fn create(
-    State(app): State<Arc<App>>,
-    KeyCreator: KeyCreator,
+    KeyCreator { engine }: KeyCreator,
     RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
-    let new = parse_new_key(&body, app.engine.clock().now_real())?;
-    let created = app.engine.create_key(new).await?;
+    let new = parse_new_key(&body, engine.clock().now_real())?;
+    let created = engine.create_key(new).await?;
     let key = KeyJson { key: Some(&created.text), ..KeyJson::of(&created.record) };
     Ok(response::json(StatusCode::CREATED, &key))
 }
@@ -125,12 +121,8 @@ fn parse_expires_at(fields: &mut Fields<'_>, now_real: Timestamp) -> Option<Time
     time
 }
 
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    Operator { tenant, .. }: Operator,
-    params: Params,
-) -> Result<Response, Problem> {
-    let request = params.page("keys", tenant.as_ref().unwrap_or(&"*".into()))?;
+pub(crate) async fn list(Operator { app, tenant }: Operator, params: Params) -> Result<Response, Problem> {
+    let request = params.page("cursor", "keys", tenant.as_ref().unwrap_or(&"*".into()))?;
     let built_in: Vec<_> =
         app.keys.built_in().iter().filter(|key| tenant.is_none() || key.home == tenant).collect();
     // The built-in ones come first. A position among them is a number, which no id of a stored key is.
@@ -146,14 +138,10 @@ pub(crate) async fn list(
     };
     let built_in = built_in.into_iter().map(|key| KeyJson::of_built_in(key));
     let items = built_in.chain(stored.items.iter().map(KeyJson::of)).collect();
-    Ok(response::list_of(items, &request.cursors, stored.next.as_deref()))
+    Ok(response::list_of(items, stored.next.map(|next| request.cursors.encode(&next))))
 }
 
-pub(crate) async fn delete(
-    State(app): State<Arc<App>>,
-    Operator { tenant, .. }: Operator,
-    id: PathId,
-) -> Result<Response, Problem> {
+pub(crate) async fn delete(Operator { app, tenant }: Operator, id: PathId) -> Result<Response, Problem> {
     if let Some(built_in) = app.keys.built_in().iter().find(|key| key.name == id.0) {
         return Err(Problem::conflict(format!("Not deleted: this key is built in. {}", built_in.change)));
     }

@@ -14,7 +14,6 @@ mod keys;
 mod openapi;
 mod params;
 mod path;
-mod ping;
 mod problem;
 mod replays;
 mod response;

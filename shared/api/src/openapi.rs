@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::Value;
 
@@ -47,7 +46,7 @@ fn merge(whole: &mut Value, part: Value) {
 }
 
 pub(crate) async fn document() -> Response {
-    response::json(StatusCode::OK, &*DOCUMENT)
+    response::ok(&*DOCUMENT)
 }
 
 #[cfg(test)]

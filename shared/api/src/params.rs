@@ -21,6 +21,7 @@ const MAX_PARAMS: usize = 64;
 const TENANT: &str = "tenant";
 
 /// The parameters that no handler has read yet, and what is wrong with the others.
+#[derive(Default)]
 pub(crate) struct Params {
     unread: BTreeMap<String, String>,
     /// The names that the handler asked for.
@@ -59,23 +60,15 @@ fn unknown_param(name: &str, known: &[&str]) -> FieldError {
 
 impl Params {
     fn parse(query: &str) -> Params {
-        let mut params =
-            Params { unread: BTreeMap::new(), known: Vec::new(), filters: Vec::new(), errors: Vec::new() };
-        for (name, value) in url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS) {
-            if name == TENANT {
-                continue;
-            }
+        let mut params = Params::default();
+        let given = url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS);
+        for (name, value) in given.filter(|(name, _)| name != TENANT) {
             if value.is_empty() {
                 params.reject(&name, "is empty; give a value or leave it out");
-                continue;
-            }
-            match params.unread.entry(name) {
-                Entry::Vacant(free) => {
-                    free.insert(value);
-                }
-                Entry::Occupied(taken) => {
-                    params.errors.push(FieldError::new(taken.key(), "is given more than once; give it once"));
-                }
+            } else if let Entry::Vacant(free) = params.unread.entry(name.clone()) {
+                free.insert(value);
+            } else {
+                params.reject(&name, "is given more than once; give it once");
             }
         }
         params
@@ -98,11 +91,16 @@ impl Params {
     }
 
     /// Takes a filter that is one of a few words.
-    pub(crate) fn one_of<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
+    pub(crate) fn one_of<T: Copy>(
+        &mut self,
+        name: &'static str,
+        all: &[T],
+        word: fn(T) -> &'static str,
+    ) -> Option<T> {
         let given = self.filter(name)?;
-        let found = words.iter().find(|(word, _)| *word == given).map(|(_, meaning)| *meaning);
+        let found = all.iter().copied().find(|value| word(*value) == given);
         if found.is_none() {
-            let known: Vec<_> = words.iter().map(|(word, _)| *word).collect();
+            let known: Vec<_> = all.iter().copied().map(word).collect();
             self.reject(name, format!("must be one of {}, not {}", known.join(", "), quote(&given)));
         }
         found
@@ -132,13 +130,8 @@ impl Params {
         number
     }
 
-    /// Takes `limit` and `cursor`, after all filters were taken, and rejects the rest.
-    pub(crate) fn page(self, list: &str, tenant: &Tenant) -> Result<PageRequest, Problem> {
-        self.page_by("cursor", list, tenant)
-    }
-
-    /// The same, with another name for the cursor.
-    pub(crate) fn page_by(
+    /// Takes `limit` and the cursor, after all filters were taken, and rejects the rest.
+    pub(crate) fn page(
         mut self,
         cursor: &'static str,
         list: &str,

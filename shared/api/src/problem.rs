@@ -81,7 +81,8 @@ impl Problem {
 
     pub(crate) fn unauthorized() -> Problem {
         let detail = "A valid key is required; send the header `authorization: Bearer hf_…`.";
-        Problem::new(StatusCode::UNAUTHORIZED, detail).with_header("www-authenticate", "Bearer")
+        let header = Some(("www-authenticate", "Bearer"));
+        Problem { header, ..Problem::new(StatusCode::UNAUTHORIZED, detail) }
     }
 
     pub(crate) fn wrong_role(has: Role, needs: Role) -> Problem {
@@ -104,12 +105,8 @@ impl Problem {
     }
 
     pub(crate) fn unavailable(detail: impl Into<String>) -> Problem {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).with_header("retry-after", "1")
-    }
-
-    fn with_header(mut self, name: &'static str, value: &'static str) -> Problem {
-        self.header = Some((name, value));
-        self
+        let header = Some(("retry-after", "1"));
+        Problem { header, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
     }
 }
 
@@ -117,21 +114,17 @@ impl From<Unavailable> for Problem {
     fn from(error: Unavailable) -> Problem {
         // Only the log gets the details, because they name keys and machines.
         tracing::warn!(error = chain(&error), "api.unavailable");
-        Problem::unavailable(describe(&error))
-    }
-}
-
-fn describe(error: &Unavailable) -> &'static str {
-    match error {
-        Unavailable::Conflict(_) => "The data was modified concurrently; try again.",
-        Unavailable::Store(_)
-        | Unavailable::Send(_)
-        | Unavailable::OutOfTime
-        | Unavailable::Changed
-        | Unavailable::BodyMissing(_)
-        | Unavailable::EventsNotStored(_)
-        | Unavailable::Busy(_)
-        | Unavailable::NotHandled => "A dependency is unavailable; retry later.",
+        Problem::unavailable(match error {
+            Unavailable::Conflict(_) => "The data was modified concurrently; try again.",
+            Unavailable::Store(_)
+            | Unavailable::Send(_)
+            | Unavailable::OutOfTime
+            | Unavailable::Changed
+            | Unavailable::BodyMissing(_)
+            | Unavailable::EventsNotStored(_)
+            | Unavailable::Busy(_)
+            | Unavailable::NotHandled => "A dependency is unavailable; retry later.",
+        })
     }
 }
 

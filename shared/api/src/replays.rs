@@ -1,23 +1,21 @@
 //! `/v1/replays`, and the calls that start a replay
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::engine::ReplayError;
+use holdfast_core::ids::UrlId;
 use holdfast_core::records::{ReplayOf, ReplayRecord, ReplayState, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
+use crate::Problem;
 use crate::auth::Admin;
 use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::path::PathId;
 use crate::response::{self, Time};
 use crate::suggest::quote;
-use crate::{App, Problem};
 
 #[derive(Serialize)]
 struct ReplayStartedJson<'a> {
@@ -71,62 +69,39 @@ impl<'a> ReplayJson<'a> {
     }
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    let found = app.engine.view_replay(&tenant, &id.replay()?).await?;
+pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let found = admin.engine.view_replay(&admin.tenant, &id.replay()?).await?;
     let replay = found.ok_or_else(|| Problem::not_found("replay"))?;
-    Ok(response::json(StatusCode::OK, &ReplayJson::of(&replay)))
+    Ok(response::ok(&ReplayJson::of(&replay)))
 }
 
-pub(crate) async fn replay_delivery(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    match app.engine.replay(&id.delivery(&tenant)?).await {
-        Ok(id) => {
-            let started = ReplayStartedJson { id: id.as_str(), matched: 1, more: false };
-            Ok(response::json(StatusCode::ACCEPTED, &started))
+pub(crate) async fn replay_delivery(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let replayed = admin.engine.replay(&id.delivery(&admin.tenant)?).await;
+    let id = replayed.map_err(|error| match error {
+        ReplayError::Unknown => Problem::not_found("delivery"),
+        ReplayError::Unavailable(error) => error.into(),
+        ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed | ReplayError::Inactive => {
+            Problem::conflict(format!("Not replayed: {error}."))
         }
-        Err(ReplayError::Unknown) => Err(Problem::not_found("delivery")),
-        Err(ReplayError::Unavailable(error)) => Err(error.into()),
-        Err(
-            error @ (ReplayError::Live(_)
-            | ReplayError::BodyGone
-            | ReplayError::Unsubscribed
-            | ReplayError::Inactive),
-        ) => Err(Problem::conflict(format!("Not replayed: {error}."))),
-    }
+    })?;
+    let started = ReplayStartedJson { id: id.as_str(), matched: 1, more: false };
+    Ok(response::json(StatusCode::ACCEPTED, &started))
 }
 
-pub(crate) async fn replay_url(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
+pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
     let url_id = id.url()?;
-    let ReplayRequest { since, until, states } = parse_request(&body, app.engine.clock().now())?;
-    let wanted = UrlReplay { url_id, since, until, states, expired_since: None };
-    let started = app.engine.replay_url(&tenant, wanted).await?;
+    let wanted = parse_request(&body.0, url_id, admin.engine.clock().now())?;
+    let started = admin.engine.replay_url(&admin.tenant, wanted).await?;
     let replay = started.ok_or_else(|| Problem::not_found("URL"))?;
     let started = ReplayStartedJson { id: replay.id.as_str(), matched: replay.matched, more: replay.more };
     Ok(response::json(StatusCode::ACCEPTED, &started))
 }
 
-struct ReplayRequest {
-    since: Option<Timestamp>,
-    until: Option<Timestamp>,
-    states: Vec<DeliveryState>,
-}
-
 /// Without a body, all dead deliveries are replayed.
-fn parse_request(body: &[u8], now: Timestamp) -> Result<ReplayRequest, Problem> {
+fn parse_request(body: &[u8], url_id: UrlId, now: Timestamp) -> Result<UrlReplay, Problem> {
     if body.trim_ascii().is_empty() {
-        return Ok(ReplayRequest { since: None, until: None, states: vec![DeliveryState::Dead] });
+        let states = vec![DeliveryState::Dead];
+        return Ok(UrlReplay { url_id, since: None, until: None, states, expired_since: None });
     }
     let mut fields = Fields::of_body(body)?;
     let (since, until) = (parse_time(&mut fields, "since"), parse_time(&mut fields, "until"));
@@ -141,7 +116,10 @@ fn parse_request(body: &[u8], now: Timestamp) -> Result<ReplayRequest, Problem> 
     }
     let states = parse_states(&mut fields);
     let errors = fields.finish();
-    if errors.is_empty() { Ok(ReplayRequest { since, until, states }) } else { Err(Problem::invalid(errors)) }
+    if !errors.is_empty() {
+        return Err(Problem::invalid(errors));
+    }
+    Ok(UrlReplay { url_id, since, until, states, expired_since: None })
 }
 
 fn parse_time(fields: &mut Fields<'_>, name: &'static str) -> Option<Timestamp> {
@@ -159,12 +137,8 @@ fn parse_states(fields: &mut Fields<'_>) -> Vec<DeliveryState> {
     let Some(given) = fields.optional::<Vec<String>>("states", WANTED) else {
         return vec![DeliveryState::Dead];
     };
-    let mut states = Vec::new();
-    for state in [DeliveryState::Dead, DeliveryState::Delivered] {
-        if given.iter().any(|name| name == state.as_str()) {
-            states.push(state);
-        }
-    }
+    let mut states = vec![DeliveryState::Dead, DeliveryState::Delivered];
+    states.retain(|state| given.iter().any(|name| name == state.as_str()));
     let all_known = given.iter().all(|name| states.iter().any(|state| name == state.as_str()));
     if given.is_empty() || !all_known {
         let detail = format!("must be {WANTED}; waiting and parked deliveries cannot be replayed");

@@ -10,11 +10,14 @@ use holdfast_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
 use crate::auth::ListItem;
-use crate::cursor::CursorCodec;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Responses hold secrets and change at any time.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+pub(crate) fn ok<T: Serialize>(value: &T) -> Response {
+    json(StatusCode::OK, value)
+}
 
 pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
     // Only maps whose keys are not strings could fail, and responses have none.
@@ -42,10 +45,9 @@ struct ListJson<T> {
     next: Option<String>,
 }
 
-/// One page of a list, with the cursor of the next. In a list of all tenants each item names its tenant.
+/// One page of a list. In a list of all tenants each item names its tenant.
 pub(crate) fn list<'a, T, J: Serialize>(
     page: &'a ListPage<ListItem<T>>,
-    cursors: &CursorCodec,
     mut to_json: impl FnMut(&'a T) -> J,
 ) -> Response {
     #[derive(Serialize)]
@@ -56,12 +58,12 @@ pub(crate) fn list<'a, T, J: Serialize>(
         item: J,
     }
     let of = |found: &'a ListItem<T>| ItemJson { tenant: found.tenant.as_ref(), item: to_json(&found.item) };
-    list_of(page.items.iter().map(of).collect(), cursors, page.next.as_deref())
+    list_of(page.items.iter().map(of).collect(), page.next.clone())
 }
 
 /// One page of a list whose items are ready to be shown.
-pub(crate) fn list_of<J: Serialize>(items: Vec<J>, cursors: &CursorCodec, next: Option<&str>) -> Response {
-    json(StatusCode::OK, &ListJson { items, next: next.map(|next| cursors.encode(next)) })
+pub(crate) fn list_of<J: Serialize>(items: Vec<J>, next: Option<String>) -> Response {
+    ok(&ListJson { items, next })
 }
 
 /// A time as the API writes it: RFC 3339 in UTC.
@@ -69,6 +71,10 @@ pub(crate) struct Time(pub(crate) Timestamp);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
+        time(&self.0, serializer)
     }
+}
+
+pub(crate) fn time<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(time)
 }

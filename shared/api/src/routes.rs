@@ -8,7 +8,7 @@ use axum::response::Response;
 use axum::routing;
 
 use crate::{
-    App, Problem, activity, deliveries, events, keys, openapi, ping, replays, response, subscriptions, urls,
+    App, Problem, activity, deliveries, events, keys, openapi, replays, response, subscriptions, urls,
 };
 
 macro_rules! routes {
@@ -33,7 +33,7 @@ routes! {
     patch "/v1/subscriptions/{id}" subscriptions::update;
     delete "/v1/subscriptions/{id}" subscriptions::delete;
     post "/v1/subscriptions/{id}/rotate-secret" subscriptions::rotate_secret;
-    post "/v1/subscriptions/{id}/ping" ping::ping;
+    post "/v1/subscriptions/{id}/ping" subscriptions::ping;
     get "/v1/urls" urls::list;
     get "/v1/urls/{id}" urls::get;
     post "/v1/urls/{id}/enable" urls::enable;
@@ -60,11 +60,7 @@ pub fn router(app: Arc<App>) -> Router {
 }
 
 async fn healthz() -> Response {
-    #[derive(serde::Serialize)]
-    struct HealthJson {
-        status: &'static str,
-    }
-    response::json(StatusCode::OK, &HealthJson { status: "ok" })
+    response::ok(&serde_json::json!({ "status": "ok" }))
 }
 
 async fn path_not_found() -> Problem {

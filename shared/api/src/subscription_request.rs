@@ -32,9 +32,7 @@ pub(crate) fn parse_create(body: &[u8], http_allowed: bool) -> Result<NewSubscri
     let mut errors = Vec::new();
     let url = fields.required("url", URL).and_then(|url: String| parse_url(&url, &mut fields, http_allowed));
     let event_types: Option<Vec<String>> = fields.required("event_types", TYPES);
-    if let Some(types) = &event_types {
-        check_types(types, &mut fields, &mut errors);
-    }
+    check_types(event_types.as_deref(), &mut fields, &mut errors);
     let filters = fields.optional("filters", FILTERS).unwrap_or_default();
     let filters = parse_filters(filters, &mut fields, &mut errors);
     let filter_connector = fields.optional("filter_connector", CONNECTOR);
@@ -64,20 +62,15 @@ pub(crate) fn parse_patch(body: &[u8], http_allowed: bool) -> Result<Subscriptio
     let mut errors = Vec::new();
     let url = fields.given("url", URL).and_then(|url: String| parse_url(&url, &mut fields, http_allowed));
     let event_types: Option<Vec<String>> = fields.given("event_types", TYPES);
-    if let Some(types) = &event_types {
-        check_types(types, &mut fields, &mut errors);
-    }
+    check_types(event_types.as_deref(), &mut fields, &mut errors);
     let filters = fields.given("filters", FILTERS);
     let filters = filters.map(|filters| parse_filters(filters, &mut fields, &mut errors));
     let filter_connector = fields.given("filter_connector", CONNECTOR);
     let auth_token: Option<Option<String>> = fields.removable("auth_token", STRING);
     check_token(auth_token.as_ref().and_then(Option::as_deref), &mut fields);
     let description: Option<Option<String>> = fields.removable("description", STRING);
-    fields.check_length(
-        "description",
-        description.as_ref().and_then(Option::as_deref),
-        MAX_DESCRIPTION_CHARS,
-    );
+    let text = description.as_ref().and_then(Option::as_deref);
+    fields.check_length("description", text, MAX_DESCRIPTION_CHARS);
     let active = fields.given("active", BOOLEAN);
     errors.extend(fields.finish());
     if !errors.is_empty() {
@@ -88,16 +81,12 @@ pub(crate) fn parse_patch(body: &[u8], http_allowed: bool) -> Result<Subscriptio
 
 /// `None` only with an error.
 fn parse_url(given: &str, fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
-    match url_form::normalise(given, http_allowed) {
-        Ok(url) => Some(url),
-        Err(error) => {
-            fields.reject("url", error.to_string());
-            None
-        }
-    }
+    let normalised = url_form::normalise(given, http_allowed);
+    normalised.map_err(|error| fields.reject("url", error.to_string())).ok()
 }
 
-fn check_types(types: &[String], fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) {
+fn check_types(types: Option<&[String]>, fields: &mut Fields<'_>, errors: &mut Vec<FieldError>) {
+    let Some(types) = types else { return };
     if types.is_empty() || types.len() > MAX_TYPES {
         fields.reject("event_types", format!("must have 1 to {MAX_TYPES} event types, not {}", types.len()));
         return;
@@ -141,13 +130,7 @@ fn check_token(token: Option<&str>, fields: &mut Fields<'_>) {
 
 /// `None` only with an error.
 fn parse_filter(item: &RawValue, index: usize, errors: &mut Vec<FieldError>) -> Option<Filter> {
-    let mut fields = match Fields::of_item(item, "filters", index) {
-        Ok(fields) => fields,
-        Err(error) => {
-            errors.push(error);
-            return None;
-        }
-    };
+    let mut fields = Fields::of_item(item, "filters", index).map_err(|error| errors.push(error)).ok()?;
     let field: Option<String> = fields.required("field", "a dotted path such as data.status");
     fields.check_length("field", field.as_deref(), MAX_PATH_CHARS);
     let op: Option<Op> = fields.required("op", OPS);

@@ -1,22 +1,20 @@
 //! `/v1/subscriptions`
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::engine::{RotateError, SubscribeError, UpdateError};
+use holdfast_core::engine::{PingError, RotateError, SubscribeError, UpdateError};
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::filter::{Connector, Filter};
 use serde::Serialize;
 
+use crate::Problem;
 use crate::auth::{Admin, ListScope};
 use crate::body::RequestBody;
+use crate::deliveries::AttemptResultJson;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::response::{self, Time};
 use crate::subscription_request::{parse_create, parse_patch};
-use crate::{App, Problem};
 
 /// A subscription without its secrets and its token.
 #[derive(Serialize)]
@@ -54,13 +52,9 @@ impl<'a> SubscriptionJson<'a> {
     }
 }
 
-pub(crate) async fn create(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
-    let new = parse_create(&body, app.engine.settings().http_allowed)?;
-    let created = app.engine.subscribe(&tenant, new).await.map_err(|error| match error {
+pub(crate) async fn create(admin: Admin, RequestBody(body): RequestBody) -> Result<Response, Problem> {
+    let new = parse_create(&body, admin.engine.settings().http_allowed)?;
+    let created = admin.engine.subscribe(&admin.tenant, new).await.map_err(|error| match error {
         SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}; use that one.")),
         SubscribeError::TooMany => {
             Problem::conflict(format!("Not created: {error}; delete one that is not needed."))
@@ -72,38 +66,25 @@ pub(crate) async fn create(
     Ok(response::json(StatusCode::CREATED, &SubscriptionJson { secret, ..SubscriptionJson::of(&created) }))
 }
 
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    scope: ListScope,
-    params: Params,
-) -> Result<Response, Problem> {
-    let request = params.page("subscriptions", &scope.cursor_tenant())?;
-    let engine = &app.engine;
+pub(crate) async fn list(scope: ListScope, params: Params) -> Result<Response, Problem> {
+    let engine = &scope.app.engine;
     let load =
         |tenant, after, limit| async move { Ok(engine.list_subscriptions(&tenant, after, limit).await?) };
-    let page = scope.list(&app, &request, load).await?;
-    Ok(response::list(&page, &request.cursors, SubscriptionJson::of))
+    let page = scope.list("subscriptions", params, load).await?;
+    Ok(response::list(&page, SubscriptionJson::of))
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    let found = app.engine.get_subscription(&tenant, &id.subscription()?).await?;
+pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let found = admin.engine.get_subscription(&admin.tenant, &id.subscription()?).await?;
     let subscription = found.ok_or_else(|| Problem::not_found("subscription"))?;
-    Ok(response::json(StatusCode::OK, &SubscriptionJson::of(&subscription)))
+    Ok(response::ok(&SubscriptionJson::of(&subscription)))
 }
 
-pub(crate) async fn update(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
+pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
     let id = id.subscription()?;
-    let patch = parse_patch(&body, app.engine.settings().http_allowed)?;
-    let updated = app.engine.update_subscription(&tenant, &id, patch).await.map_err(|error| match error {
+    let patch = parse_patch(&body.0, admin.engine.settings().http_allowed)?;
+    let updated = admin.engine.update_subscription(&admin.tenant, &id, patch).await;
+    let updated = updated.map_err(|error| match error {
         UpdateError::Unknown => Problem::not_found("subscription"),
         UpdateError::Equal(_) => {
             Problem::conflict(format!("Not changed: {error}; use that one, or delete one of them."))
@@ -111,34 +92,45 @@ pub(crate) async fn update(
         UpdateError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         UpdateError::Unavailable(error) => error.into(),
     })?;
-    Ok(response::json(StatusCode::OK, &SubscriptionJson::of(&updated)))
+    Ok(response::ok(&SubscriptionJson::of(&updated)))
 }
 
-pub(crate) async fn rotate_secret(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    let rotated =
-        app.engine.rotate_secret(&tenant, &id.subscription()?).await.map_err(|error| match error {
-            RotateError::Unknown => Problem::not_found("subscription"),
-            RotateError::TooMany(_) => {
-                Problem::conflict(format!("Not rotated: {error}; wait until the oldest one expires."))
-            }
-            RotateError::Unavailable(error) => error.into(),
-        })?;
+pub(crate) async fn rotate_secret(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let rotated = admin.engine.rotate_secret(&admin.tenant, &id.subscription()?).await;
+    let rotated = rotated.map_err(|error| match error {
+        RotateError::Unknown => Problem::not_found("subscription"),
+        RotateError::TooMany(_) => {
+            Problem::conflict(format!("Not rotated: {error}; wait until the oldest one expires."))
+        }
+        RotateError::Unavailable(error) => error.into(),
+    })?;
     let secret = rotated.secrets.first().map(|secret| secret.value.as_str());
-    Ok(response::json(StatusCode::OK, &SubscriptionJson { secret, ..SubscriptionJson::of(&rotated) }))
+    Ok(response::ok(&SubscriptionJson { secret, ..SubscriptionJson::of(&rotated) }))
 }
 
-pub(crate) async fn delete(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    if app.engine.delete_subscription(&tenant, &id.subscription()?).await? {
+pub(crate) async fn delete(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    if admin.engine.delete_subscription(&admin.tenant, &id.subscription()?).await? {
         Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
         Err(Problem::not_found("subscription"))
     }
+}
+
+/// An attempt without a delivery.
+#[derive(Serialize)]
+struct PingJson<'a> {
+    webhook_id: String,
+    #[serde(flatten)]
+    result: AttemptResultJson<'a>,
+}
+
+pub(crate) async fn ping(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let attempt = admin.engine.ping(&admin.tenant, &id.subscription()?).await;
+    let attempt = attempt.map_err(|error| match error {
+        PingError::Unknown => Problem::not_found("subscription"),
+        PingError::NotEnabled(_) => Problem::conflict(format!("Not sent: {error}; enable it first.")),
+        PingError::Unavailable(error) => error.into(),
+    })?;
+    let result = AttemptResultJson::of(&attempt, usize::MAX);
+    Ok(response::ok(&PingJson { webhook_id: attempt.key.id(), result }))
 }

@@ -1,24 +1,19 @@
 //! `/v1/urls`
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use bytes::Bytes;
 use holdfast_core::engine::{ChangeUrlStateError, UrlStateChange, UrlView};
 use holdfast_core::ids::JobId;
 use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use serde::Serialize;
 
+use crate::Problem;
 use crate::auth::{Admin, ListScope};
 use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::response::{self, Time};
-use crate::{App, Problem};
 
 const MAX_REASON_CHARS: usize = 1_024;
 
@@ -102,85 +97,54 @@ impl<'a> StateChangeJson<'a> {
     }
 }
 
-const STATES: [(&str, UrlState); 3] =
-    [("enabled", UrlState::Enabled), ("disabled", UrlState::Disabled), ("frozen", UrlState::Frozen)];
+const STATES: [UrlState; 3] = [UrlState::Enabled, UrlState::Disabled, UrlState::Frozen];
 
-pub(crate) async fn list(
-    State(app): State<Arc<App>>,
-    scope: ListScope,
-    mut params: Params,
-) -> Result<Response, Problem> {
-    let state = params.one_of("state", &STATES);
-    let request = params.page("urls", &scope.cursor_tenant())?;
-    let engine = &app.engine;
+pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+    let state = params.one_of("state", &STATES, UrlState::as_str);
+    let engine = &scope.app.engine;
     let load =
         |tenant, after, limit| async move { Ok(engine.list_urls(&tenant, state, after, limit).await?) };
-    let page = scope.list(&app, &request, load).await?;
-    Ok(response::list(&page, &request.cursors, UrlJson::of))
+    let page = scope.list("urls", params, load).await?;
+    Ok(response::list(&page, UrlJson::of))
 }
 
-pub(crate) async fn get(
-    State(app): State<Arc<App>>,
-    Admin { tenant, .. }: Admin,
-    id: PathId,
-) -> Result<Response, Problem> {
-    let found = app.engine.view_url(&tenant, &id.url()?).await?;
+pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
+    let found = admin.engine.view_url(&admin.tenant, &id.url()?).await?;
     let view = found.ok_or_else(|| Problem::not_found("URL"))?;
-    Ok(response::json(StatusCode::OK, &UrlJson::of(&view)))
+    Ok(response::ok(&UrlJson::of(&view)))
 }
 
-pub(crate) async fn enable(
-    State(app): State<Arc<App>>,
-    admin: Admin,
-    id: PathId,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
-    let change = change_state(&app, &admin, &id, OperatorAction::Enable, &body).await?;
-    let UrlStateChange { url, released, expired, more, replay } = change;
-    let release = Some(ReleaseJson { released, expired, more, replay });
-    Ok(response::json(StatusCode::OK, &UrlJson { release, ..UrlJson::of(&url) }))
+pub(crate) async fn enable(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
+    change_state(&admin, &id, OperatorAction::Enable, &body).await
 }
 
-pub(crate) async fn freeze(
-    State(app): State<Arc<App>>,
-    admin: Admin,
-    id: PathId,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
-    let change = change_state(&app, &admin, &id, OperatorAction::Freeze, &body).await?;
-    Ok(response::json(StatusCode::OK, &UrlJson::of(&change.url)))
+pub(crate) async fn freeze(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
+    change_state(&admin, &id, OperatorAction::Freeze, &body).await
 }
 
-pub(crate) async fn disable(
-    State(app): State<Arc<App>>,
-    admin: Admin,
-    id: PathId,
-    RequestBody(body): RequestBody,
-) -> Result<Response, Problem> {
-    let change = change_state(&app, &admin, &id, OperatorAction::Disable, &body).await?;
-    Ok(response::json(StatusCode::OK, &UrlJson::of(&change.url)))
+pub(crate) async fn disable(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
+    change_state(&admin, &id, OperatorAction::Disable, &body).await
 }
 
 async fn change_state(
-    app: &App,
-    admin: &Admin,
+    Admin { engine, tenant, by }: &Admin,
     id: &PathId,
     action: OperatorAction,
-    body: &Bytes,
-) -> Result<UrlStateChange, Problem> {
+    RequestBody(body): &RequestBody,
+) -> Result<Response, Problem> {
     let id = id.url()?;
     let (reason, replay_expired) = parse_request(body, action)?;
-    let changed = app
-        .engine
-        .change_url_state(&admin.tenant, &id, action, reason.as_deref(), replay_expired, &admin.by)
-        .await;
-    changed.map_err(|error| match error {
+    let changed = engine.change_url_state(tenant, &id, action, reason.as_deref(), replay_expired, by).await;
+    let UrlStateChange { url, released, expired, more, replay } = changed.map_err(|error| match error {
         ChangeUrlStateError::Unknown => Problem::not_found("URL"),
         ChangeUrlStateError::Frozen(_) => Problem::conflict(
             "A frozen URL cannot be disabled, because a probe would enable it again; enable it first, or leave it frozen.",
         ),
         ChangeUrlStateError::Unavailable(error) => error.into(),
-    })
+    })?;
+    let release = ReleaseJson { released, expired, more, replay };
+    let release = (action == OperatorAction::Enable).then_some(release);
+    Ok(response::ok(&UrlJson { release, ..UrlJson::of(&url) }))
 }
 
 /// The reason, and whether to replay expired deliveries. The body is optional.

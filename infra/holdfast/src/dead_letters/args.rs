@@ -1,13 +1,7 @@
 use clap::{ArgGroup, Args, Subcommand};
 
-#[derive(Args)]
-pub(crate) struct DeadLettersArgs {
-    #[command(subcommand)]
-    pub(super) command: DeadLettersCommand,
-}
-
 #[derive(Subcommand)]
-pub(super) enum DeadLettersCommand {
+pub(crate) enum DeadLettersCommand {
     /// List messages, one per line: id, time, receive count, queue, contents and reason. Never shows a payload.
     List(List),
     /// Show one message with its text, which may contain the payload of an event.
@@ -25,7 +19,7 @@ pub(super) struct DeadLetterQueue {
 }
 
 #[derive(Args)]
-pub(super) struct List {
+pub(crate) struct List {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
     /// Maximum number of messages to show.
@@ -34,7 +28,7 @@ pub(super) struct List {
 }
 
 #[derive(Args)]
-pub(super) struct Show {
+pub(crate) struct Show {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
     /// The id of a message, from `list`.
@@ -44,7 +38,7 @@ pub(super) struct Show {
 
 #[derive(Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["ids", "all"]))]
-pub(super) struct Requeue {
+pub(crate) struct Requeue {
     #[command(flatten)]
     pub(super) queue: DeadLetterQueue,
     /// The ids of messages, from `list`.

@@ -15,16 +15,16 @@ use aws_sdk_sqs::Client;
 use holdfast_aws::connect::{self, Timeouts};
 use holdfast_aws::queue::{DeadLetter, DeadLetters};
 
-pub(crate) use args::DeadLettersArgs;
-use args::{DeadLetterQueue, DeadLettersCommand, List, Show};
+pub(crate) use args::DeadLettersCommand;
+use args::{DeadLetterQueue, List, Show};
 
 const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
 
 /// How many messages are received at most to find one by its id.
 const MAX_SEARCHED: usize = 10_000;
 
-pub(crate) async fn run(args: DeadLettersArgs) -> Result<()> {
-    match args.command {
+pub(crate) async fn run(command: DeadLettersCommand) -> Result<()> {
+    match command {
         DeadLettersCommand::List(args) => list(args).await,
         DeadLettersCommand::Show(args) => show(args).await,
         DeadLettersCommand::Requeue(args) => requeue::requeue(args).await,

@@ -13,8 +13,8 @@ use super::{MAX_SEARCHED, not_found, open, trouble};
 pub(super) async fn requeue(args: Requeue) -> Result<()> {
     let letters = open(&args.queue).await?;
     let found = find(&letters, &args).await.with_context(|| trouble(&args.queue))?;
-    let mut faults: Vec<String> =
-        args.ids.iter().filter(|id| !has(&found, id)).map(|id| not_found(id, &found)).collect();
+    let missing = args.ids.iter().filter(|id| found.iter().all(|letter| letter.id != **id));
+    let mut faults: Vec<String> = missing.map(|id| not_found(id, &found)).collect();
     let (chosen, others): (Vec<_>, Vec<_>) =
         found.iter().partition(|letter| args.all || args.ids.contains(&letter.id));
     let mut left = others;
@@ -41,12 +41,8 @@ pub(super) async fn requeue(args: Requeue) -> Result<()> {
     if args.all && found.len() == args.limit {
         eprintln!("there may be more; run the command again, or with a higher --limit");
     }
-    conclude(count, &faults)
-}
-
-fn conclude(requeued: usize, faults: &[String]) -> Result<()> {
-    eprintln!("requeued: {requeued}");
-    for fault in faults {
+    eprintln!("requeued: {count}");
+    for fault in &faults {
         eprintln!("holdfast: {fault}");
     }
     if !faults.is_empty() {
@@ -66,10 +62,6 @@ async fn find(letters: &DeadLetters, args: &Requeue) -> Result<Vec<DeadLetter>> 
         missing.is_empty()
     };
     Ok(letters.receive(MAX_SEARCHED, enough).await?)
-}
-
-fn has(found: &[DeadLetter], id: &str) -> bool {
-    found.iter().any(|letter| letter.id == id)
 }
 
 /// The message to send for a dead letter, and its queue.

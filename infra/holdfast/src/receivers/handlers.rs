@@ -34,7 +34,7 @@ pub(super) async fn receive(
     let name = Name::parse(name)?;
     let (reply, retry_after) = receivers.receive(&name, Arrived::new(&headers, &body))?;
     let mut response = match reply {
-        Reply::Status(status) => respond(name.as_str(), status),
+        Reply::Status(status) => respond(&name.text, status),
         Reply::Hang => hang().await,
     };
     if let Some(seconds) = retry_after {

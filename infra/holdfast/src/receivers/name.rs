@@ -5,9 +5,9 @@ const MAX_LENGTH: usize = 64;
 
 /// The checked name of a receiver.
 pub(super) struct Name {
-    text: String,
+    pub(super) text: String,
     /// How a receiver of this name always responds; `None` if it can be switched.
-    fixed: Option<Reply>,
+    pub(super) fixed: Option<Reply>,
 }
 
 impl Name {
@@ -20,14 +20,6 @@ impl Name {
         }
         let fixed = fixed_reply(&text)?;
         Ok(Name { text, fixed })
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    pub(super) fn fixed(&self) -> Option<Reply> {
-        self.fixed
     }
 }
 

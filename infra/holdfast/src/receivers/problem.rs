@@ -6,22 +6,14 @@ use serde_json::json;
 /// What is wrong with the request, as `application/problem+json`.
 #[derive(Debug)]
 pub(super) struct Problem {
-    status: StatusCode,
-    detail: String,
+    pub(super) status: StatusCode,
+    pub(super) detail: String,
 }
 
 impl Problem {
     /// The detail starts with the name of the invalid field.
     pub(super) fn bad_request(detail: impl Into<String>) -> Problem {
         Problem { status: StatusCode::BAD_REQUEST, detail: detail.into() }
-    }
-
-    pub(super) fn conflict(detail: impl Into<String>) -> Problem {
-        Problem { status: StatusCode::CONFLICT, detail: detail.into() }
-    }
-
-    pub(super) fn full(detail: impl Into<String>) -> Problem {
-        Problem { status: StatusCode::INSUFFICIENT_STORAGE, detail: detail.into() }
     }
 }
 

@@ -55,7 +55,7 @@ impl Receiver {
     fn drop_oldest(&mut self) {
         while self.requests.len() > MAX_REQUESTS || self.body_bytes > MAX_BODY_BYTES {
             let Some(oldest) = self.requests.pop_front() else { return };
-            self.body_bytes -= oldest.body.len();
+            self.body_bytes -= oldest.arrived.body.len();
         }
     }
 

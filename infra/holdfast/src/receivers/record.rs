@@ -12,9 +12,11 @@ const SHOWN_HEADERS: [&str; 5] =
     ["webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "user-agent"];
 
 /// One request as it arrived.
+#[derive(Clone, Serialize)]
 pub(super) struct Arrived {
-    pub(super) headers: BTreeMap<&'static str, String>,
-    pub(super) authorization: bool,
+    headers: BTreeMap<&'static str, String>,
+    /// Whether there was an `authorization` header. Its value is a secret and is not kept.
+    authorization: bool,
     pub(super) body: String,
 }
 
@@ -41,23 +43,14 @@ pub(super) struct Recorded {
     at: String,
     /// The same moment on the schedule clock.
     schedule_at: String,
-    headers: BTreeMap<&'static str, String>,
-    /// Whether there was an `authorization` header. Its value is a secret and is not kept.
-    authorization: bool,
-    pub(super) body: String,
+    #[serde(flatten)]
+    pub(super) arrived: Arrived,
     answered: Reply,
 }
 
 impl Recorded {
     pub(super) fn new(seq: u64, now: Now, arrived: Arrived, answered: Reply) -> Recorded {
-        Recorded {
-            seq,
-            at: now.real.to_string(),
-            schedule_at: now.schedule.to_string(),
-            headers: arrived.headers,
-            authorization: arrived.authorization,
-            body: arrived.body,
-            answered,
-        }
+        let (at, schedule_at) = (now.real.to_string(), now.schedule.to_string());
+        Recorded { seq, at, schedule_at, arrived, answered }
     }
 }

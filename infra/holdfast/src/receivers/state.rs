@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use axum::http::StatusCode;
 use holdfast_core::ports::Clock;
 
 use super::name::Name;
@@ -36,33 +37,32 @@ impl Receivers {
     }
 
     pub(super) fn switch(&self, name: &Name, setting: Setting) -> Result<View, Problem> {
-        if let Some(reply) = name.fixed() {
-            let name = name.as_str();
-            return Err(Problem::conflict(format!(
-                "the receiver '{name}' always responds {reply}; switch one with another name, such as 'orders'"
-            )));
+        if let Some(reply) = name.fixed {
+            let detail = format!(
+                "the receiver '{}' always responds {reply}; switch one with another name, such as 'orders'",
+                name.text
+            );
+            return Err(Problem { status: StatusCode::CONFLICT, detail });
         }
         let mut kinds = self.lock();
         let receiver = kinds.find_or_create(name)?;
         receiver.setting = setting;
-        Ok(receiver.counts(name.as_str()))
+        Ok(receiver.counts(&name.text))
     }
 
     /// Does not create a receiver: one that was never used is shown like one that received nothing.
     pub(super) fn show(&self, name: &Name, limit: usize) -> View {
-        match self.lock().of(name).get(name.as_str()) {
-            Some(receiver) => receiver.newest(name.as_str(), limit),
-            None => create(name).newest(name.as_str(), limit),
-        }
+        let mut kinds = self.lock();
+        kinds.of(name).get(&name.text).unwrap_or(&create(name)).newest(&name.text, limit)
     }
 
     /// A switched receiver keeps its setting. Any other receiver is removed, because it is the same as a new one.
     pub(super) fn forget(&self, name: &Name) {
         let mut kinds = self.lock();
         let by_name = kinds.of(name);
-        let Some(old) = by_name.remove(name.as_str()) else { return };
-        if name.fixed().is_none() && old.setting != Setting::default() {
-            by_name.insert(name.as_str().to_owned(), Receiver::new(old.setting));
+        let Some(old) = by_name.remove(&name.text) else { return };
+        if name.fixed.is_none() && old.setting != Setting::default() {
+            by_name.insert(name.text.clone(), Receiver::new(old.setting));
         }
     }
 
@@ -79,21 +79,21 @@ impl Receivers {
 
 impl Kinds {
     fn of(&mut self, name: &Name) -> &mut BTreeMap<String, Receiver> {
-        if name.fixed().is_some() { &mut self.fixed } else { &mut self.switchable }
+        if name.fixed.is_some() { &mut self.fixed } else { &mut self.switchable }
     }
 
     fn find_or_create(&mut self, name: &Name) -> Result<&mut Receiver, Problem> {
         let full = self.switchable.len() >= MAX_SWITCHABLE;
         let by_name = self.of(name);
-        if full && name.fixed().is_none() && !by_name.contains_key(name.as_str()) {
-            return Err(Problem::full(format!(
-                "there are {MAX_SWITCHABLE} receivers already; delete some that are not switched"
-            )));
+        if full && name.fixed.is_none() && !by_name.contains_key(&name.text) {
+            let detail =
+                format!("there are {MAX_SWITCHABLE} receivers already; delete some that are not switched");
+            return Err(Problem { status: StatusCode::INSUFFICIENT_STORAGE, detail });
         }
-        Ok(by_name.entry(name.as_str().to_owned()).or_insert_with(|| create(name)))
+        Ok(by_name.entry(name.text.clone()).or_insert_with(|| create(name)))
     }
 }
 
 fn create(name: &Name) -> Receiver {
-    Receiver::new(name.fixed().map_or_else(Setting::default, Setting::always))
+    Receiver::new(name.fixed.map_or_else(Setting::default, Setting::always))
 }

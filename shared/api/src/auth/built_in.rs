@@ -21,3 +21,11 @@ pub struct BuiltIn {
     /// A sentence for the answer to a delete: where the key comes from, and how to change it.
     pub change: &'static str,
 }
+
+impl BuiltIn {
+    /// A key without a default tenant.
+    #[must_use]
+    pub fn operator(name: &'static str, key: &str, description: &'static str, change: &'static str) -> Self {
+        BuiltIn { name, key: HashedKey::of(key), home: None, description, change }
+    }
+}

@@ -1,9 +1,11 @@
-//! The extractors of the handlers. Without a key of the required role, a handler is not called.
+//! The extractors of the handlers, which get the engine and the tenant from them. Without a key of the required role, a handler is
+//! not called.
 
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use holdfast_core::engine::Engine;
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
@@ -13,11 +15,13 @@ use crate::{App, Problem};
 
 /// May post events of this tenant.
 pub(crate) struct Producer {
+    pub(crate) engine: Arc<Engine>,
     pub(crate) tenant: Tenant,
 }
 
 /// May read and change everything of this tenant.
 pub(crate) struct Admin {
+    pub(crate) engine: Arc<Engine>,
     pub(crate) tenant: Tenant,
     /// For histories: the id of the key, or the name of a built-in one.
     pub(crate) by: String,
@@ -25,19 +29,22 @@ pub(crate) struct Admin {
 
 /// May do everything, with keys too.
 pub(crate) struct Operator {
+    pub(crate) app: Arc<App>,
     /// The tenant in `?tenant=`.
     pub(crate) tenant: Option<Tenant>,
 }
 
 /// An operator who creates a key. The tenant is in the body, so `?tenant=` is rejected.
-pub(crate) struct KeyCreator;
+pub(crate) struct KeyCreator {
+    pub(crate) engine: Arc<Engine>,
+}
 
 impl FromRequestParts<Arc<App>> for Producer {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Producer, Problem> {
         let caller = Caller::authenticate(Role::Ingest, parts, app).await?;
-        Ok(Producer { tenant: caller.tenant(parts, app).await? })
+        Ok(Producer { engine: Arc::clone(&app.engine), tenant: caller.tenant(parts, app).await? })
     }
 }
 
@@ -46,7 +53,8 @@ impl FromRequestParts<Arc<App>> for Admin {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Admin, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
-        Ok(Admin { tenant: caller.tenant(parts, app).await?, by: caller.by })
+        let tenant = caller.tenant(parts, app).await?;
+        Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by })
     }
 }
 
@@ -56,7 +64,7 @@ impl FromRequestParts<Arc<App>> for ListScope {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<ListScope, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let named = caller.named_tenant(parts, app).await?;
-        Ok(named.or(caller.home).map_or(ListScope::All, ListScope::One))
+        Ok(ListScope { app: Arc::clone(app), tenant: named.or(caller.home) })
     }
 }
 
@@ -65,7 +73,7 @@ impl FromRequestParts<Arc<App>> for Operator {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Operator, Problem> {
         let caller = Caller::authenticate(Role::Operator, parts, app).await?;
-        Ok(Operator { tenant: caller.named_tenant(parts, app).await? })
+        Ok(Operator { app: Arc::clone(app), tenant: caller.named_tenant(parts, app).await? })
     }
 }
 
@@ -75,7 +83,7 @@ impl FromRequestParts<Arc<App>> for KeyCreator {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<KeyCreator, Problem> {
         Caller::authenticate(Role::Operator, parts, app).await?;
         if tenant_param(parts.uri.query().unwrap_or_default())?.is_none() {
-            return Ok(KeyCreator);
+            return Ok(KeyCreator { engine: Arc::clone(&app.engine) });
         }
         Err(Problem::invalid_field("tenant", "is not a parameter of this call; put it into the body"))
     }

@@ -1,15 +1,18 @@
 //! Lists that an operator may request over all tenants.
 
+use std::sync::Arc;
+
 use holdfast_core::engine::ListPage;
 use holdfast_core::ids::Tenant;
 
-use crate::params::PageRequest;
+use crate::params::Params;
 use crate::{App, Problem};
 
-/// What an admin or operator may list. An operator who names no tenant, and whose key has none, lists all.
-pub(crate) enum ListScope {
-    One(Tenant),
-    All,
+/// What an admin or operator may list.
+pub(crate) struct ListScope {
+    pub(crate) app: Arc<App>,
+    /// `None`: all tenants. The operator named none, and the key has none.
+    pub(super) tenant: Option<Tenant>,
 }
 
 /// An item, with its tenant if the list is of all tenants.
@@ -34,7 +37,8 @@ impl Position {
         Position { tenant: tenant.into(), after: after.map(ToOwned::to_owned) }
     }
 
-    fn encode(tenant: &Tenant, after: Option<String>) -> String {
+    fn encode(self) -> String {
+        let Position { tenant, after } = self;
         after.map_or_else(|| tenant.0.clone(), |after| format!("{tenant} {after}"))
     }
 }
@@ -42,19 +46,16 @@ impl Position {
 impl ListScope {
     /// The tenant that cursors are bound to. No tenant is called `*`.
     pub(crate) fn cursor_tenant(&self) -> Tenant {
-        match self {
-            ListScope::One(tenant) => tenant.clone(),
-            ListScope::All => "*".into(),
-        }
+        self.tenant.clone().unwrap_or_else(|| "*".into())
     }
 
     /// Up to the maximum of one request, and whether there are more.
-    pub(crate) async fn tenants(&self, app: &App) -> Result<(Vec<Tenant>, bool), Problem> {
-        let mut tenants: Vec<Tenant> = match self {
-            ListScope::One(tenant) => return Ok((vec![tenant.clone()], false)),
-            ListScope::All => Vec::new(),
-        };
-        while let Some(tenant) = next_tenant(app, tenants.last()).await? {
+    pub(crate) async fn tenants(&self) -> Result<(Vec<Tenant>, bool), Problem> {
+        if let Some(tenant) = &self.tenant {
+            return Ok((vec![tenant.clone()], false));
+        }
+        let mut tenants: Vec<Tenant> = Vec::new();
+        while let Some(tenant) = self.next_tenant(tenants.last()).await? {
             if tenants.len() == MAX_TENANTS_PER_REQUEST {
                 return Ok((tenants, true));
             }
@@ -63,66 +64,59 @@ impl ListScope {
         Ok((tenants, false))
     }
 
-    /// One page. `load` returns a page of one tenant, given the position to start after and the limit.
-    pub(crate) async fn list<T, L, P>(
+    /// One page, with the cursor of the next. `load` returns a page of one tenant, given the position to start after and the limit.
+    pub(crate) async fn list<T, P: Future<Output = Result<ListPage<T>, Problem>>>(
         &self,
-        app: &App,
-        request: &PageRequest,
-        load: L,
-    ) -> Result<ListPage<ListItem<T>>, Problem>
-    where
-        L: Fn(Tenant, Option<String>, usize) -> P,
-        P: Future<Output = Result<ListPage<T>, Problem>>,
-    {
-        match self {
-            ListScope::One(tenant) => {
-                let page = load(tenant.clone(), request.after.clone(), request.limit).await?;
-                let item = |item| ListItem { tenant: None, item };
-                Ok(ListPage { items: page.items.into_iter().map(item).collect(), next: page.next })
+        list: &str,
+        params: Params,
+        load: impl Fn(Tenant, Option<String>, usize) -> P,
+    ) -> Result<ListPage<ListItem<T>>, Problem> {
+        let request = params.page("cursor", list, &self.cursor_tenant())?;
+        let page = match &self.tenant {
+            Some(tenant) => {
+                let page = load(tenant.clone(), request.after, request.limit).await?;
+                let items = page.items.into_iter().map(|item| ListItem { tenant: None, item }).collect();
+                ListPage { items, next: page.next }
             }
-            ListScope::All => list_all(app, request, load).await,
-        }
-    }
-}
-
-/// Tenant by tenant, in the order of their names.
-async fn list_all<T, L, P>(
-    app: &App,
-    request: &PageRequest,
-    load: L,
-) -> Result<ListPage<ListItem<T>>, Problem>
-where
-    L: Fn(Tenant, Option<String>, usize) -> P,
-    P: Future<Output = Result<ListPage<T>, Problem>>,
-{
-    let mut items = Vec::new();
-    let (mut finished, mut started) = match request.after.as_deref().map(Position::decode) {
-        Some(Position { tenant, after: None }) => (Some(tenant), None),
-        Some(Position { tenant, after }) => (None, Some((tenant, after))),
-        None => (None, None),
-    };
-    for _ in 0..MAX_TENANTS_PER_REQUEST {
-        let (tenant, after) = match started.take() {
-            Some(started) => started,
-            None => match next_tenant(app, finished.as_ref()).await? {
-                Some(tenant) => (tenant, None),
-                None => return Ok(ListPage { items, next: None }),
-            },
+            None => self.list_all(request.after, request.limit, load).await?,
         };
-        let page = load(tenant.clone(), after, request.limit - items.len()).await?;
-        items.extend(page.items.into_iter().map(|item| ListItem { tenant: Some(tenant.clone()), item }));
-        // A page that is not full but has a next one has already read its maximum.
-        if page.next.is_some() || items.len() >= request.limit {
-            return Ok(ListPage { items, next: Some(Position::encode(&tenant, page.next)) });
-        }
-        finished = Some(tenant);
+        Ok(ListPage { next: page.next.map(|next| request.cursors.encode(&next)), ..page })
     }
-    Ok(ListPage { items, next: finished.map(|tenant| Position::encode(&tenant, None)) })
-}
 
-/// The first tenant after this one, stored or home of a built-in key.
-async fn next_tenant(app: &App, after: Option<&Tenant>) -> Result<Option<Tenant>, Problem> {
-    let stored = app.engine.list_tenants(after, 1).await?.items.into_iter().next();
-    let home = app.keys.homes().into_iter().find(|home| after.is_none_or(|after| **home > *after)).cloned();
-    Ok([stored, home].into_iter().flatten().min())
+    /// Tenant by tenant, in the order of their names.
+    async fn list_all<T, P: Future<Output = Result<ListPage<T>, Problem>>>(
+        &self,
+        after: Option<String>,
+        limit: usize,
+        load: impl Fn(Tenant, Option<String>, usize) -> P,
+    ) -> Result<ListPage<ListItem<T>>, Problem> {
+        let mut items = Vec::new();
+        let mut position = after.as_deref().map(Position::decode);
+        for _ in 0..MAX_TENANTS_PER_REQUEST {
+            let (tenant, after) = match position {
+                Some(Position { tenant, after: Some(after) }) => (tenant, Some(after)),
+                finished => match self.next_tenant(finished.map(|last| last.tenant).as_ref()).await? {
+                    Some(tenant) => (tenant, None),
+                    None => return Ok(ListPage { items, next: None }),
+                },
+            };
+            let page = load(tenant.clone(), after, limit - items.len()).await?;
+            items.extend(page.items.into_iter().map(|item| ListItem { tenant: Some(tenant.clone()), item }));
+            // A page that is not full but has a next one has already read its maximum.
+            let is_last = page.next.is_some() || items.len() >= limit;
+            position = Some(Position { tenant, after: page.next });
+            if is_last {
+                break;
+            }
+        }
+        Ok(ListPage { items, next: position.map(Position::encode) })
+    }
+
+    /// The first tenant after this one, stored or home of a built-in key.
+    async fn next_tenant(&self, after: Option<&Tenant>) -> Result<Option<Tenant>, Problem> {
+        let stored = self.app.engine.list_tenants(after, 1).await?.items.into_iter().next();
+        let mut homes = self.app.keys.homes().into_iter();
+        let home = homes.find(|home| after.is_none_or(|after| **home > *after)).cloned();
+        Ok([stored, home].into_iter().flatten().min())
+    }
 }

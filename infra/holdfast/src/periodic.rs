@@ -1,30 +1,25 @@
-//! Runs the sweep every minute of the schedule clock, and removes old records.
+//! Work at intervals: runs the sweep every minute of the schedule clock, removes old records, and stores the activity counts.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::Clock;
-use holdfast_core::ports::chain;
+use holdfast_core::ports::{Clock, chain};
 use holdfast_embedded::Embedded;
 use tokio::sync::watch;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// At high speeds, the machine must have time for other work.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
+    let mut ticks = interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => return,
-            _ = ticks.tick() => {}
-        }
+    while tick(&mut ticks, &mut stop).await {
         match engine.sweep().await {
             Ok(report) if report.looked_at > 0 => {
                 let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
@@ -40,17 +35,30 @@ pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Rece
 }
 
 pub(crate) async fn purge(embedded: Arc<Embedded>, clock: Arc<dyn Clock>, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(PURGE_INTERVAL);
-    loop {
-        tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => return,
-            _ = ticks.tick() => {}
-        }
+    let mut ticks = interval(PURGE_INTERVAL);
+    while tick(&mut ticks, &mut stop).await {
         match embedded.purge(clock.now(), MAX_PURGED).await {
             Ok(removed) if removed >= MAX_PURGED => ticks.reset_immediately(),
             Ok(_) => {}
             Err(error) => tracing::error!(error = chain(&error), "old records could not be removed"),
         }
+    }
+}
+
+/// The host flushes the rest once all work has ended.
+pub(crate) async fn flush_activity(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
+    let mut ticks = interval(FLUSH_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while tick(&mut ticks, &mut stop).await {
+        engine.flush_activity(false).await;
+    }
+}
+
+/// Waits for the next tick. Returns `false` once the host stops.
+async fn tick(ticks: &mut Interval, stop: &mut watch::Receiver<bool>) -> bool {
+    tokio::select! {
+        biased;
+        _ = stop.wait_for(|stop| *stop) => false,
+        _ = ticks.tick() => true,
     }
 }
