@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::chain;
-use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement};
+use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement, chain};
 use holdfast_core::rules::backoff::{Trouble, redelivery_delay};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -47,7 +46,7 @@ pub async fn handle(
 ) -> Settled {
     let (handles, received): (Vec<Handle>, Vec<Received>) = items.into_iter().map(split).unzip();
     let left = deadline.until_work_ends(engine.clock());
-    let Ok(settlements) = timeout(left, engine.handle(received, deadline.work_ends())).await else {
+    let Ok(settlements) = timeout(left, engine.handle(received, deadline.work_ends)).await else {
         // All of it is done again after the visibility timeout, when this invocation is certainly over.
         tracing::error!(messages = handles.len(), "batch.late");
         return Settled {
