@@ -51,7 +51,7 @@ impl Embedded {
     /// For a caller whose clock needs a value from the database, and who therefore opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let readers = Arc::new(Readers::open(&database, options.readers)?);
-        let mirrors = queue::Mirrors::new(&options, database.opens());
+        let mirrors = queue::Mirrors::new(&options, database.opens);
         let next_id = mirrors.load(&database)?;
         let writer = Arc::new(Writer::start(database, {
             let mirrors = mirrors.clone();

@@ -1,10 +1,10 @@
 //! The indexes. They hold keys only and may lag behind, so the records are read from the base table and checked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use aws_sdk_dynamodb::types::Select;
 use futures_util::future::join_all;
-use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned};
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned, chain};
 use holdfast_core::records::{Key, ListIndex, Record};
 use holdfast_core::time::Timestamp;
 
@@ -246,8 +246,19 @@ impl DynamoStore {
             let mut keys = answer.items().iter().map(key_of).collect::<Result<Vec<Key>, Fault>>()?;
             // An entry that moves in the index while it is read is found again.
             keys.retain(|key| seen.insert(key.clone()));
-            let items = self.get_items(&keys).await?;
-            kept.extend(still_overdue(&keys, items, until));
+            let mut items = self.get_items(&keys).await?;
+            for item in keys.iter().filter_map(|key| items.remove(key)) {
+                match read(item) {
+                    // Without records of a newer release: that release looks at them, and here they would hide the others.
+                    Ok(found) => {
+                        let look_at =
+                            found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
+                        kept.extend(look_at.map(|look_at| (look_at, found)));
+                    }
+                    // One corrupt record must not keep the sweep from all the others.
+                    Err(fault) => tracing::error!(error = chain(&fault), "record.unreadable"),
+                }
+            }
             start = answer.last_evaluated_key;
             if start.is_none() {
                 break;
@@ -267,27 +278,6 @@ fn complete(places: &[Place], range: &Range<'_>, all: bool) -> Vec<Place> {
     let mut complete: Vec<Place> = in_range.cloned().collect();
     range.sort(&mut complete);
     complete
-}
-
-/// Without records of a newer release: that release looks at them, and here they would hide the others.
-fn still_overdue(
-    keys: &[Key],
-    mut items: HashMap<Key, Item>,
-    until: Timestamp,
-) -> Vec<(Timestamp, Versioned)> {
-    let mut still = Vec::new();
-    for key in keys {
-        let Some(item) = items.remove(key) else { continue };
-        match read(item) {
-            Ok(found) => {
-                let look_at = found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
-                still.extend(look_at.map(|look_at| (look_at, found)));
-            }
-            // One corrupt record must not keep the sweep from all the others.
-            Err(fault) => tracing::error!(error = holdfast_core::ports::chain(&fault), "record.unreadable"),
-        }
-    }
-    still
 }
 
 #[cfg(test)]

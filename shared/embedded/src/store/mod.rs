@@ -129,11 +129,9 @@ impl Store for EmbeddedStore {
             let mut get =
                 connection.prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
             let get_one = |key: &BodyKey| {
-                get.query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| {
-                    row.get::<_, Vec<u8>>(0)
-                })
-                .optional()
-                .map(|found| found.map(Bytes::from))
+                let values = params![key.tenant.as_str(), key.event_key.as_str()];
+                let found = get.query_row(values, |row| row.get::<_, Vec<u8>>(0)).optional()?;
+                Ok(found.map(Bytes::from))
             };
             keys.iter().map(get_one).collect::<rusqlite::Result<Vec<_>>>()
         };
@@ -181,7 +179,9 @@ fn change(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Resul
     }
     for change in changes {
         match &change.row {
-            Some(row) => drop(row.put(connection)?),
+            Some(row) => {
+                row.put(connection)?;
+            }
             None => rows::delete(connection, &change.key)?,
         }
     }
