@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::chain;
-use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement};
+use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Settlement, chain};
 use holdfast_core::rules::backoff::{Trouble, redelivery_delay};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -45,15 +44,17 @@ pub async fn handle(
     items: Vec<Item>,
     deadline: Deadline,
 ) -> Settled {
+    let split = |Item { id, received }| {
+        let (receipt, receive_count) = (received.receipt.clone(), received.receive_count);
+        (Handle { id, receipt, receive_count }, received)
+    };
     let (handles, received): (Vec<Handle>, Vec<Received>) = items.into_iter().map(split).unzip();
     let left = deadline.until_work_ends(engine.clock());
-    let Ok(settlements) = timeout(left, engine.handle(received, deadline.work_ends())).await else {
+    let Ok(settlements) = timeout(left, engine.handle(received, deadline.work_ends)).await else {
         // All of it is done again after the visibility timeout, when this invocation is certainly over.
         tracing::error!(messages = handles.len(), "batch.late");
-        return Settled {
-            given_back: handles.into_iter().map(|handle| handle.id).collect(),
-            dead_letters: 0,
-        };
+        let given_back = handles.into_iter().map(|handle| handle.id).collect();
+        return Settled { given_back, dead_letters: 0 };
     };
     let until = Instant::now() + deadline.until_answer_is_due(engine.clock());
     // Lambda deletes the others.
@@ -63,11 +64,6 @@ pub async fn handle(
     // Last, and only if there is time: no message waits for statistics.
     let _ = timeout_at(until, flush_activity(engine)).await;
     settled
-}
-
-fn split(Item { id, received }: Item) -> (Handle, Received) {
-    let handle = Handle { id, receipt: received.receipt.clone(), receive_count: received.receive_count };
-    (handle, received)
 }
 
 async fn settle(

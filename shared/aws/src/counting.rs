@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_sdk_dynamodb::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
@@ -16,26 +16,23 @@ impl RequestCounter {
         RequestCounter::default()
     }
 
-    /// The number of requests by `service.operation`: `DynamoDB.PutItem`, `SQS.SendMessageBatch`.
-    #[must_use]
-    pub fn counts(&self) -> BTreeMap<String, u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
     /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts().values().sum()
+        self.lock().values().sum()
     }
 
-    /// Returns the counts so far and starts again at zero.
+    /// Returns the counts so far by `service.operation` (`DynamoDB.PutItem`, `SQS.SendMessageBatch`) and starts again at zero.
     pub fn take(&self) -> BTreeMap<String, u64> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.lock())
     }
 
     fn count(&self, target: &str) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(short_name(target)).or_default() += 1;
+        *self.lock().entry(short_name(target)).or_default() += 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

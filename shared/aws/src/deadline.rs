@@ -10,7 +10,8 @@ const TO_ANSWER: Duration = Duration::from_millis(250);
 /// When an invocation must end, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    work_ends: Timestamp,
+    /// Nothing is started after this.
+    pub(crate) work_ends: Timestamp,
     answer_is_due: Timestamp,
 }
 
@@ -25,12 +26,6 @@ impl Deadline {
     pub fn of(now_real: Timestamp, ends: Timestamp) -> Deadline {
         let left = ends.since(now_real);
         Deadline { work_ends: ends - to_settle(left), answer_is_due: ends - TO_ANSWER.min(left / 16) }
-    }
-
-    /// Nothing is started after this.
-    #[must_use]
-    pub fn work_ends(&self) -> Timestamp {
-        self.work_ends
     }
 
     pub(crate) fn until_work_ends(&self, clock: &dyn Clock) -> Duration {

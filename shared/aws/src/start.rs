@@ -13,10 +13,12 @@ pub async fn connect(function: &str, config: Config, function_timeout: Duration)
     Cloud::connect(config, function_timeout).await
 }
 
+/// Prints one line per fault. Returns the exit code.
 #[must_use]
 pub fn exit(function: &str, result: Result<(), Faults>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(faults) => faults.report(function),
+    let Err(Faults(faults)) = result else { return ExitCode::SUCCESS };
+    for fault in faults {
+        eprintln!("{function}: {fault}");
     }
+    ExitCode::from(2)
 }

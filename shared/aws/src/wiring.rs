@@ -12,7 +12,7 @@ use holdfast_host::{MachineClock, OsEntropy};
 
 use crate::config::{Config, Faults};
 use crate::connect::{self, Timeouts};
-use crate::queue::{QueueUrls, SqsQueue};
+use crate::queue::SqsQueue;
 use crate::store::DynamoStore;
 
 /// A function's connections to AWS. Created once, at cold start, without a request.
@@ -20,7 +20,7 @@ pub struct Cloud {
     config: Config,
     /// How long one invocation has.
     function_timeout: Duration,
-    sdk: SdkConfig,
+    pub(crate) sdk: SdkConfig,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     queue: Arc<SqsQueue>,
@@ -29,11 +29,7 @@ pub struct Cloud {
 impl Cloud {
     pub async fn connect(config: Config, function_timeout: Duration) -> Cloud {
         let sdk = connect::from_environment(timeouts(function_timeout)).await;
-        let urls = QueueUrls {
-            first: config.first_queue_url.clone(),
-            retry: config.retry_queue_url.clone(),
-            dead_letters: config.dead_letter_queue_url.clone(),
-        };
+        let urls = config.queue_urls.clone();
         let queue = SqsQueue::new(aws_sdk_sqs::Client::new(&sdk), urls, config.time_scale);
         Cloud {
             clock: Arc::new(MachineClock::new(config.time_scale)),
@@ -51,16 +47,6 @@ impl Cloud {
     }
 
     #[must_use]
-    pub fn sdk(&self) -> &SdkConfig {
-        &self.sdk
-    }
-
-    #[must_use]
-    pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.clock)
-    }
-
-    #[must_use]
     pub fn queue(&self) -> Arc<SqsQueue> {
         Arc::clone(&self.queue)
     }
@@ -70,9 +56,12 @@ impl Cloud {
         &self,
         sender: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
     ) -> Result<Engine, Faults> {
-        let sender =
-            sender(self.config.settings.http_timeout, self.config.egress_policy.clone(), self.clock())
-                .map_err(|error| Faults::of("attempts cannot be made", &error))?;
+        let sender = sender(
+            self.config.settings.http_timeout,
+            self.config.egress_policy.clone(),
+            Arc::clone(&self.clock),
+        )
+        .map_err(|error| Faults::of("attempts cannot be made", &error))?;
         // A lease lasts no longer than an invocation of this function.
         let settings = Settings { function_timeout: self.function_timeout, ..self.config.settings.clone() };
         let dynamo = aws_sdk_dynamodb::Client::new(&self.sdk);
@@ -82,7 +71,7 @@ impl Cloud {
             store: Arc::new(store),
             queue: self.queue(),
             sender,
-            clock: self.clock(),
+            clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),
         };
         Ok(Engine::new(ports, settings))

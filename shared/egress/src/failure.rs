@@ -86,29 +86,21 @@ impl Causes {
         let mut causes = Causes::default();
         let mut next = error.source();
         while let Some(link) = next {
-            causes.add(link);
-            next = source_of(link);
+            causes.deepest = Some(link.to_string());
+            next = link.source();
+            if let Some(error) = link.downcast_ref::<Unresolved>() {
+                causes.unresolved = Some(unresolved(error));
+            } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
+                causes.tls = Some(describe_tls(error));
+            } else if let Some(error) = link.downcast_ref::<io::Error>() {
+                causes.io = Some(error.kind());
+                // The `source` of an `io::Error` skips the error that it wraps.
+                if let Some(wrapped) = error.get_ref() {
+                    next = Some(wrapped);
+                }
+            }
         }
         causes
-    }
-
-    fn add(&mut self, link: &(dyn Error + 'static)) {
-        if let Some(error) = link.downcast_ref::<Unresolved>() {
-            self.unresolved = Some(unresolved(error));
-        } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
-            self.tls = Some(describe_tls(error));
-        } else if let Some(error) = link.downcast_ref::<io::Error>() {
-            self.io = Some(error.kind());
-        }
-        self.deepest = Some(link.to_string());
-    }
-}
-
-/// The `source` of an `io::Error` skips the error that it wraps.
-fn source_of<'a>(link: &'a (dyn Error + 'static)) -> Option<&'a (dyn Error + 'static)> {
-    match link.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-        Some(wrapped) => Some(wrapped),
-        None => link.source(),
     }
 }
 

@@ -21,8 +21,9 @@ pub struct Database {
     pub(crate) connection: Connection,
     /// The operating system releases the lock when the process ends, however it ends.
     pub(crate) lock: File,
-    file: PathBuf,
-    opens: u32,
+    pub(crate) file: PathBuf,
+    /// How often the database was opened, this time included.
+    pub(crate) opens: u32,
 }
 
 impl Database {
@@ -45,15 +46,6 @@ impl Database {
 
     pub fn set_meta(&self, name: &str, value: &str) -> Result<(), OpenError> {
         write_meta(&self.connection, name, value).map_err(|e| failed(&self.file, &e))
-    }
-
-    /// How often the database was opened, this time included.
-    pub(crate) fn opens(&self) -> u32 {
-        self.opens
-    }
-
-    pub(crate) fn file(&self) -> &Path {
-        &self.file
     }
 
     fn prepare(&mut self) -> rusqlite::Result<Result<(), OpenError>> {

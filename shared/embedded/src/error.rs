@@ -19,24 +19,14 @@ pub enum OpenError {
 }
 
 /// Why a call to the open database failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    Sqlite(rusqlite::Error),
-    /// The writing thread has ended.
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the writing thread has ended")]
     Closed,
-    Store(StoreError),
-}
-
-impl From<rusqlite::Error> for Failure {
-    fn from(error: rusqlite::Error) -> Failure {
-        Failure::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        Failure::Store(error)
-    }
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl From<Failure> for StoreError {

@@ -17,6 +17,7 @@ mod writer;
 mod full_disk_tests;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use holdfast_core::ports::{Clock, StoreError};
 use holdfast_core::time::Timestamp;
@@ -50,24 +51,22 @@ impl Embedded {
     /// For a caller whose clock needs a value from the database, and who therefore opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let readers = Arc::new(Readers::open(&database, options.readers)?);
-        let mirrors = queue::Mirrors::new(&options, database.opens());
+        let mirrors = queue::Mirrors::new(&options, database.opens);
         let next_id = mirrors.load(&database)?;
         let writer = Arc::new(Writer::start(database, {
             let mirrors = mirrors.clone();
             move |connection| mirrors.refill(connection)
         })?);
-        Ok(Embedded {
-            store: Arc::new(EmbeddedStore::new(Arc::clone(&writer), Arc::clone(&readers))),
-            queue: Arc::new(EmbeddedQueue::new(
-                Arc::clone(&writer),
-                readers,
-                mirrors,
-                clock,
-                &options,
-                next_id,
-            )),
-            writer,
-        })
+        let store = EmbeddedStore { writer: Arc::clone(&writer), readers: Arc::clone(&readers) };
+        let queue = EmbeddedQueue {
+            writer: Arc::clone(&writer),
+            readers,
+            mirrors,
+            clock,
+            visibility: options.visibility,
+            next_id: AtomicI64::new(next_id),
+        };
+        Ok(Embedded { store: Arc::new(store), queue: Arc::new(queue), writer })
     }
 
     /// Removes at most `limit` records and as many bodies that are past their removal time. Returns how many: if fewer than

@@ -18,13 +18,13 @@ impl Readers {
     pub(crate) fn open(database: &Database, count: usize) -> Result<Readers, OpenError> {
         let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-            let connection = Connection::open_with_flags(database.file(), flags)?;
+            let connection = Connection::open_with_flags(&database.file, flags)?;
             connection.execute_batch("PRAGMA cache_size = -16384;")?;
             connection.set_prepared_statement_cache_capacity(32);
             Ok(Mutex::new(connection))
         };
         let connections: rusqlite::Result<Vec<_>> = (0..count.max(1)).map(|_| open()).collect();
-        let connections = connections.map_err(|e| failed(database.file(), &e))?;
+        let connections = connections.map_err(|e| failed(&database.file, &e))?;
         Ok(Readers { connections, turn: AtomicUsize::new(0) })
     }
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 /// A record ready to be written. Encoded by the caller, so that the one writing thread has less to do.
 pub(crate) struct Row {
-    pub(crate) key: Key,
+    key: Key,
     data: Vec<u8>,
     look: Option<(u8, i64)>,
     listed: Option<Listed>,

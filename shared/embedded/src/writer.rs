@@ -41,7 +41,7 @@ impl Writer {
         after_commit: impl FnMut(&Connection) + Send + 'static,
     ) -> Result<Writer, OpenError> {
         let (commands, waiting) = mpsc::channel();
-        let file = database.file().to_owned();
+        let file = database.file.clone();
         let thread = thread::Builder::new()
             .name("holdfast-writer".to_owned())
             .spawn(move || work(database, &waiting, after_commit))

@@ -1,6 +1,5 @@
 use std::error::Error;
 use std::fmt;
-use std::process::ExitCode;
 
 use holdfast_core::ports::chain;
 
@@ -19,14 +18,5 @@ impl Faults {
     #[must_use]
     pub fn of(what: &str, error: &dyn Error) -> Faults {
         Faults(vec![format!("{what}: {}", chain(error))])
-    }
-
-    /// Prints one line per fault. Returns the exit code.
-    #[must_use]
-    pub fn report(&self, function: &str) -> ExitCode {
-        for fault in &self.0 {
-            eprintln!("{function}: {fault}");
-        }
-        ExitCode::from(2)
     }
 }

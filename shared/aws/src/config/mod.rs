@@ -18,6 +18,7 @@ pub use faults::Faults;
 use reader::Reader;
 
 use crate::deadline::to_settle;
+use crate::queue::QueueUrls;
 
 /// The longest that SQS hides a received message.
 const MAX_VISIBILITY_S: u64 = 43_200;
@@ -36,9 +37,7 @@ const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 #[derive(Clone, Debug)]
 pub struct Config {
     pub table: String,
-    pub first_queue_url: String,
-    pub retry_queue_url: String,
-    pub dead_letter_queue_url: String,
+    pub queue_urls: QueueUrls,
     pub settings: Settings,
     /// Where attempts may go, and how.
     pub egress_policy: EgressPolicy,
@@ -107,9 +106,9 @@ impl DeliverConfig {
 fn common(reader: &mut Reader<'_>) -> Option<Config> {
     // Everything is read before the first `?`, so that every fault is found.
     let table = reader.text("HOLDFAST_TABLE");
-    let first_queue_url = reader.url("HOLDFAST_FIRST_QUEUE_URL");
-    let retry_queue_url = reader.url("HOLDFAST_RETRY_QUEUE_URL");
-    let dead_letter_queue_url = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
+    let first = reader.url("HOLDFAST_FIRST_QUEUE_URL");
+    let retry = reader.url("HOLDFAST_RETRY_QUEUE_URL");
+    let dead_letters = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
     let stack = reader.text("HOLDFAST_STACK");
     let settings = settings(reader);
     let egress_policy =
@@ -125,9 +124,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
     let log_level = reader.choice("HOLDFAST_LOG_LEVEL", &levels);
     Some(Config {
         table: table?,
-        first_queue_url: first_queue_url?,
-        retry_queue_url: retry_queue_url?,
-        dead_letter_queue_url: dead_letter_queue_url?,
+        queue_urls: QueueUrls { first: first?, retry: retry?, dead_letters: dead_letters? },
         settings: settings?,
         egress_policy: egress_policy?,
         visibility: visibility?,
@@ -212,9 +209,9 @@ impl Config {
             function,
             stack = self.stack,
             table = self.table,
-            first_queue_url = self.first_queue_url,
-            retry_queue_url = self.retry_queue_url,
-            dead_letter_queue_url = self.dead_letter_queue_url,
+            first_queue_url = self.queue_urls.first,
+            retry_queue_url = self.queue_urls.retry,
+            dead_letter_queue_url = self.queue_urls.dead_letters,
             http_timeout_ms = settings.http_timeout.as_millis() as u64,
             function_timeout_s = settings.function_timeout.as_secs(),
             visibility_s = self.visibility.as_secs(),

@@ -62,9 +62,15 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    /// A parsed list, or a fault for each of its invalid parts.
-    pub(super) fn list<T, E: Display>(&mut self, name: &str, read: Result<T, Vec<E>>) -> Option<T> {
-        read.map_err(|bad| bad.iter().for_each(|each| self.fault(format!("{name}: {each}")))).ok()
+    /// A list, or `default` if it is not set. Each invalid part is a fault.
+    pub(super) fn list<T, E: Display>(
+        &mut self,
+        name: &str,
+        default: T,
+        parse: impl FnOnce(&str) -> Result<T, Vec<E>>,
+    ) -> Option<T> {
+        let Some(text) = self.optional(name) else { return Some(default) };
+        parse(&text).map_err(|bad| bad.iter().for_each(|each| self.fault(format!("{name}: {each}")))).ok()
     }
 
     /// The result, if there is no fault.

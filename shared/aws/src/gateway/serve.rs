@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::chain;
-use holdfast_core::ports::{Clock, Sender};
+use holdfast_core::ports::{Clock, Sender, chain};
 use holdfast_core::rules::guard::EgressPolicy;
 use http::{Request, Response};
 use http_body::Body;
@@ -36,24 +35,17 @@ where
     let run = async {
         let ApiConfig { common, operator_secret } = ApiConfig::read(environment)?;
         let cloud = start::connect(function, common, TIMEOUT).await;
-        let key = operator_key::fetch(cloud.sdk(), &operator_secret).await?;
+        let key = operator_key::fetch(&cloud.sdk, &operator_secret).await?;
         let engine = Arc::new(cloud.engine(sender)?);
-        serve(router(Arc::clone(&engine), key), &engine).await
+        let service = router(Arc::clone(&engine), key);
+        let handle = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
+            let reply = answer(service.clone(), event.payload).await;
+            flush_activity(&engine).await;
+            reply
+        });
+        lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))
     };
     start::exit(function, run.await)
-}
-
-async fn serve<S, B>(service: S, engine: &Engine) -> Result<(), Faults>
-where
-    S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible> + Clone,
-    B: Body<Data = Bytes, Error: Error>,
-{
-    let handle = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
-        let reply = answer(service.clone(), event.payload).await;
-        flush_activity(engine).await;
-        reply
-    });
-    lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))
 }
 
 /// Answers one event.

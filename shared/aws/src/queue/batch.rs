@@ -6,7 +6,6 @@ use aws_sdk_sqs::types::BatchResultErrorEntry;
 use futures_util::stream::{self, StreamExt};
 use holdfast_core::ports::QueueError;
 
-use super::trouble::entry_error;
 use crate::call_error::CallError;
 
 /// What SQS takes in one request.
@@ -125,10 +124,11 @@ pub(super) fn verdicts<'a>(
         set(id, Verdict::Taken);
     }
     for entry in failed {
+        let error = CallError::of_entry(operation, &entry.code, entry.message.as_deref());
         let verdict = match entry {
             entry if is_fine(entry) => Verdict::Taken,
-            entry if entry.sender_fault => Verdict::Refused(entry_error(operation, entry)),
-            entry => Verdict::Busy(entry_error(operation, entry)),
+            entry if entry.sender_fault => Verdict::Refused(error.into()),
+            _ => Verdict::Busy(error.into()),
         };
         set(&entry.id, verdict);
     }

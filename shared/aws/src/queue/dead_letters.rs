@@ -10,7 +10,7 @@ use holdfast_core::time::Timestamp;
 
 use super::receive::{MAX_RECEIVED, receive_count, system_attribute};
 use super::settle::{Placed, change_visibility, delete};
-use super::trouble::queue_error;
+use crate::call_error::CallError;
 
 /// How long a received message stays invisible if it is not given back.
 const INVISIBLE_SECS: i32 = 60;
@@ -100,7 +100,7 @@ impl DeadLetters {
             .queue_url(url)
             .message_body(text)
             .set_message_group_id(group.map(str::to_owned));
-        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
+        request.send().await.map_err(|error| CallError::new("SendMessage", &error))?;
         Ok(())
     }
 
@@ -114,7 +114,7 @@ impl DeadLetters {
             .wait_time_seconds(WAIT_SECS)
             .message_system_attribute_names(MessageSystemAttributeName::All)
             .message_attribute_names("All");
-        let response = request.send().await.map_err(|error| queue_error("ReceiveMessage", &error))?;
+        let response = request.send().await.map_err(|error| CallError::new("ReceiveMessage", &error))?;
         Ok(response.messages.unwrap_or_default().into_iter().map(dead_letter).collect())
     }
 }

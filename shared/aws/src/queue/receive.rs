@@ -6,7 +6,7 @@ use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Received, Sett
 
 use super::SqsQueue;
 use super::text::read_message;
-use super::trouble::queue_error;
+use crate::call_error::CallError;
 
 /// What SQS returns at most to one request.
 pub(super) const MAX_RECEIVED: usize = 10;
@@ -46,7 +46,7 @@ impl SqsQueue {
             .wait_time_seconds(0)
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount)
             .message_system_attribute_names(MessageSystemAttributeName::MessageGroupId);
-        let response = request.send().await.map_err(|error| queue_error("ReceiveMessage", &error))?;
+        let response = request.send().await.map_err(|error| CallError::new("ReceiveMessage", &error))?;
         Ok(response.messages.unwrap_or_default().into_iter().map(from_sqs).collect())
     }
 }

@@ -6,8 +6,8 @@ use holdfast_core::ports::{Delay, Outgoing, Queue, QueueError, QueueName, SendEr
 
 use super::batch::{Verdict, id, pack, send_all, verdicts};
 use super::text::{is_allowed, to_text};
-use super::trouble::queue_error;
 use super::{SqsQueue, name_of};
+use crate::call_error::CallError;
 
 /// Attributes count towards the size of the message.
 const MAX_WHY_CHARS: usize = 1_000;
@@ -54,7 +54,7 @@ impl SqsQueue {
             self.client.send_message_batch().queue_url(self.url(queue)).set_entries(Some(entries.collect()));
         async move {
             const OPERATION: &str = "SendMessageBatch";
-            let response = request.send().await.map_err(|error| queue_error(OPERATION, &error))?;
+            let response = request.send().await.map_err(|error| CallError::new(OPERATION, &error))?;
             let taken = response.successful.iter().map(|entry| entry.id.as_str());
             Ok(verdicts(OPERATION, count, taken, &response.failed, |_| false))
         }
@@ -76,7 +76,7 @@ impl SqsQueue {
             .message_body(text)
             .set_message_group_id(group.map(str::to_owned))
             .delay_seconds(self.real_secs(delay));
-        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
+        request.send().await.map_err(|error| CallError::new("SendMessage", &error))?;
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl SqsQueue {
             .message_body(text)
             .message_attributes("why", attribute(why))
             .message_attributes("queue", attribute(name_of(source)));
-        request.send().await.map_err(|error| queue_error("SendMessage", &error))?;
+        request.send().await.map_err(|error| CallError::new("SendMessage", &error))?;
         Ok(())
     }
 

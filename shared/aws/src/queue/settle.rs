@@ -9,7 +9,8 @@ use holdfast_core::ports::{QueueError, QueueName, Receipt, Settlement};
 
 use super::SqsQueue;
 use super::batch::{id, pack, send_all, verdicts};
-use super::trouble::{is_void, queue_error};
+use super::trouble::is_void;
+use crate::call_error::CallError;
 
 /// The longest that SQS hides a message: 12 hours.
 const MAX_INVISIBLE_SECS: u64 = 43_200;
@@ -19,9 +20,6 @@ pub(super) struct Placed {
     pub(super) place: usize,
     pub(super) receipt: Receipt,
 }
-
-/// What could not be settled.
-type Unsettled<T> = Vec<(T, QueueError)>;
 
 impl SqsQueue {
     pub(super) async fn settle_all(
@@ -74,7 +72,7 @@ impl SqsQueue {
     }
 }
 
-pub(super) async fn delete(client: &Client, url: &str, receipts: Vec<Placed>) -> Unsettled<Placed> {
+pub(super) async fn delete(client: &Client, url: &str, receipts: Vec<Placed>) -> Vec<(Placed, QueueError)> {
     const OPERATION: &str = "DeleteMessageBatch";
     let request = |receipts: &[Placed]| {
         let count = receipts.len();
@@ -87,7 +85,7 @@ pub(super) async fn delete(client: &Client, url: &str, receipts: Vec<Placed>) ->
         });
         let request = client.delete_message_batch().queue_url(url).set_entries(Some(entries.collect()));
         async move {
-            let response = request.send().await.map_err(|error| queue_error(OPERATION, &error))?;
+            let response = request.send().await.map_err(|error| CallError::new(OPERATION, &error))?;
             let deleted = response.successful.iter().map(|entry| entry.id.as_str());
             Ok(verdicts(OPERATION, count, deleted, &response.failed, is_void))
         }
@@ -100,7 +98,7 @@ pub(super) async fn change_visibility(
     client: &Client,
     url: &str,
     waits: Vec<(Placed, Duration)>,
-) -> Unsettled<(Placed, Duration)> {
+) -> Vec<((Placed, Duration), QueueError)> {
     const OPERATION: &str = "ChangeMessageVisibilityBatch";
     let request = |waits: &[(Placed, Duration)]| {
         let count = waits.len();
@@ -115,7 +113,7 @@ pub(super) async fn change_visibility(
         let request =
             client.change_message_visibility_batch().queue_url(url).set_entries(Some(entries.collect()));
         async move {
-            let response = request.send().await.map_err(|error| queue_error(OPERATION, &error))?;
+            let response = request.send().await.map_err(|error| CallError::new(OPERATION, &error))?;
             let changed = response.successful.iter().map(|entry| entry.id.as_str());
             Ok(verdicts(OPERATION, count, changed, &response.failed, is_void))
         }

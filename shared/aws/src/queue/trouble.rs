@@ -1,24 +1,11 @@
 //! SQS's errors as those of the port.
 
-use std::error::Error;
 use std::sync::Arc;
 
-use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::BatchResultErrorEntry;
 use holdfast_core::ports::QueueError;
 
 use crate::call_error::{CallError, Cause};
-
-pub(super) fn queue_error<E>(operation: &'static str, error: &SdkError<E>) -> QueueError
-where
-    E: ProvideErrorMetadata + Error + 'static,
-{
-    CallError::new(operation, error).into()
-}
-
-pub(super) fn entry_error(operation: &'static str, failed: &BatchResultErrorEntry) -> QueueError {
-    CallError::of_entry(operation, &failed.code, failed.message.as_deref()).into()
-}
 
 impl From<CallError> for QueueError {
     fn from(error: CallError) -> QueueError {

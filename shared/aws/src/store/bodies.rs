@@ -14,7 +14,7 @@ use holdfast_core::time::Timestamp;
 
 use super::DynamoStore;
 use super::fault::Fault;
-use super::items::{Item, PK, TTL, key_item, ttl};
+use super::items::{Item, PK, TTL, key_item, number_of, ttl};
 use super::request::{Action, Refusal, Request};
 use super::terms::Terms;
 use super::values::number;
@@ -53,16 +53,12 @@ fn parts_of(key: &BodyKey, body: &[u8], remove_at: Timestamp) -> Vec<Item> {
     (0..count).map(part).collect()
 }
 
-fn part_count(first: &Item) -> Option<usize> {
-    first.get(PARTS)?.as_n().ok()?.parse().ok()
-}
-
 /// `None`: a part is missing, because the body has expired and is being removed.
 fn join_parts(key: &BodyKey, items: &HashMap<Key, Item>) -> Result<Option<Bytes>, Fault> {
     let unreadable = || Fault::corrupt(part_key(key, 0), "it is not a body");
     let Some(first) = items.get(&part_key(key, 0)) else { return Ok(None) };
     let mut stored = Vec::new();
-    for part in 0..part_count(first).ok_or_else(unreadable)? {
+    for part in 0..number_of(first, PARTS).ok_or_else(unreadable)? {
         let Some(item) = items.get(&part_key(key, part)) else { return Ok(None) };
         let data = item.get(DATA).and_then(|data| data.as_b().ok()).ok_or_else(unreadable)?;
         stored.extend_from_slice(data.as_ref());
@@ -100,8 +96,11 @@ impl DynamoStore {
     pub(super) async fn get_all_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, Fault> {
         let firsts: Vec<Key> = keys.iter().map(|key| part_key(key, 0)).collect();
         let mut items = self.get_items(&firsts).await?;
-        let distinct: HashSet<&BodyKey> = keys.iter().collect();
-        let rest: Vec<Key> = distinct.into_iter().flat_map(|key| further_parts(key, &items)).collect();
+        let mut rest = Vec::new();
+        for key in keys.iter().collect::<HashSet<_>>() {
+            let count = items.get(&part_key(key, 0)).and_then(|first| number_of(first, PARTS)).unwrap_or(0);
+            rest.extend((1..count).map(|part| part_key(key, part)));
+        }
         if !rest.is_empty() {
             items.extend(self.get_items(&rest).await?);
         }
@@ -112,7 +111,8 @@ impl DynamoStore {
     pub(super) async fn keep(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, Fault> {
         let first = part_key(key, 0);
         let Some(found) = self.get_item(&first, Some(PARTS)).await? else { return Ok(false) };
-        let count = part_count(&found).ok_or_else(|| Fault::corrupt(first.clone(), "it is not a body"))?;
+        let count =
+            number_of(&found, PARTS).ok_or_else(|| Fault::corrupt(first.clone(), "it is not a body"))?;
         let rest = (1..count).map(|part| self.keep_part(part_key(key, part), remove_at));
         let kept = try_join_all(rest).await?;
         Ok(kept.into_iter().all(|kept| kept) && self.keep_part(first, remove_at).await?)
@@ -135,11 +135,6 @@ impl DynamoStore {
             }
         }
     }
-}
-
-fn further_parts(key: &BodyKey, firsts: &HashMap<Key, Item>) -> Vec<Key> {
-    let count = firsts.get(&part_key(key, 0)).and_then(part_count).unwrap_or(0);
-    (1..count).map(|part| part_key(key, part)).collect()
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use super::DynamoStore;
 use super::fast_count::FastCount;
 use super::fault::Fault;
 use super::items::{
-    COUNTER, Item, LAST_SUCCESS_AT, STREAK, VERSION, WINDOW_ATTEMPTS, WINDOW_FAILURES, WRITER, is_marked,
-    is_readable, item_of, read_url, version_of,
+    COUNTER, Item, LAST_SUCCESS_AT, STREAK, VERSION, WINDOW_ATTEMPTS, WINDOW_FAILURES, WRITER, is_readable,
+    item_of, read_url, text_of, version_of,
 };
-use super::request::{Action, Refusal, Request, transact};
+use super::request::{Action, Refusal, Request, send_all};
 use super::terms::Terms;
 use super::values::number;
 
@@ -136,13 +136,9 @@ impl DynamoStore {
             let action = put(Record::History(entry), self.random.version());
             requests.push(Request { action, condition: None, terms: Terms::default() });
         }
-        if requests.len() == 1 {
-            requests.remove(0).send(&self.client, &self.table).await?;
-        } else {
-            let sent = transact(requests, &self.client, &self.table).await;
-            // Only the URL has a condition, and it comes first.
-            sent.map_err(|mut refusals| refusals.swap_remove(0).1)?;
-        }
+        let sent = send_all(requests, &self.client, &self.table).await;
+        // Only the URL has a condition, and it comes first.
+        sent.map_err(|mut refusals| refusals.swap_remove(0).1)?;
         Ok(Counted { before: seen.url.clone(), after, version })
     }
 
@@ -171,13 +167,14 @@ fn as_seen(health: &Health, version: u64, terms: &mut Terms) -> String {
 /// Whether this batch wrote the item: the response was lost and the SDK sent the write again.
 fn made_already(batch: &Batch, seen: Option<&Seen>, item: &Item) -> Option<Counted> {
     let version = version_of(item)?;
-    if is_marked(item, COUNTER, &batch.mark) {
+    let is_marked = |name| text_of(item, name) == Some(&batch.mark);
+    if is_marked(COUNTER) {
         // Such a count does not change the state, which is all that callers need of the record before.
         let (url, version) = read_url(item.clone()).ok()??;
         return Some(Counted { before: url.clone(), after: url, version });
     }
     let seen = seen.filter(|seen| version == seen.version.saturating_add(1))?;
-    is_marked(item, WRITER, &batch.mark).then(|| {
+    is_marked(WRITER).then(|| {
         let (after, _) = batch.apply(&seen.url);
         Counted { before: seen.url.clone(), after, version }
     })

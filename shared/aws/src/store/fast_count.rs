@@ -65,6 +65,27 @@ impl LastSuccess {
             None => None,
         }
     }
+
+    fn express(&self, terms: &mut Terms, sets: &mut Vec<String>, conditions: &mut Vec<String>) {
+        let (LastSuccess::StaysOrBecomes(at)
+        | LastSuccess::Becomes(at)
+        | LastSuccess::MovesTo(at)
+        | LastSuccess::StaysBehind(at)) = self;
+        let name = terms.name(LAST_SUCCESS_AT);
+        let at = terms.value("at", number(at.as_millis()));
+        match self {
+            LastSuccess::StaysOrBecomes(_) => sets.push(format!("{name} = if_not_exists({name}, {at})")),
+            LastSuccess::Becomes(_) => {
+                sets.push(format!("{name} = {at}"));
+                conditions.push(format!("({} OR {name} <= {at})", terms.absent(LAST_SUCCESS_AT)));
+            }
+            LastSuccess::MovesTo(_) => {
+                sets.push(format!("{name} = {at}"));
+                conditions.push(format!("{name} <= {at}"));
+            }
+            LastSuccess::StaysBehind(_) => conditions.push(format!("{name} >= {at}")),
+        }
+    }
 }
 
 impl FastCount {
@@ -116,29 +137,6 @@ impl FastCount {
         }
         let action = Action::Update { key, change };
         Request { action, condition: Some(conditions.join(" AND ")), terms }
-    }
-}
-
-impl LastSuccess {
-    fn express(&self, terms: &mut Terms, sets: &mut Vec<String>, conditions: &mut Vec<String>) {
-        let (LastSuccess::StaysOrBecomes(at)
-        | LastSuccess::Becomes(at)
-        | LastSuccess::MovesTo(at)
-        | LastSuccess::StaysBehind(at)) = self;
-        let name = terms.name(LAST_SUCCESS_AT);
-        let at = terms.value("at", number(at.as_millis()));
-        match self {
-            LastSuccess::StaysOrBecomes(_) => sets.push(format!("{name} = if_not_exists({name}, {at})")),
-            LastSuccess::Becomes(_) => {
-                sets.push(format!("{name} = {at}"));
-                conditions.push(format!("({} OR {name} <= {at})", terms.absent(LAST_SUCCESS_AT)));
-            }
-            LastSuccess::MovesTo(_) => {
-                sets.push(format!("{name} = {at}"));
-                conditions.push(format!("{name} <= {at}"));
-            }
-            LastSuccess::StaysBehind(_) => conditions.push(format!("{name} >= {at}")),
-        }
     }
 }
 

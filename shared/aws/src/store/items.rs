@@ -1,12 +1,11 @@
 //! Records as items.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use holdfast_core::ports::Versioned;
-use holdfast_core::records::{
-    Key, Listed, Record, StateEntry, Unreadable, UrlRecord, VERSION as FORMAT_VERSION,
-};
+use holdfast_core::records::{Key, Record, Unreadable, UrlRecord, VERSION as FORMAT_VERSION};
 use holdfast_core::time::Timestamp;
 use serde_json::{Map, Value};
 
@@ -57,18 +56,21 @@ pub(super) fn key_item(key: &Key) -> Item {
 }
 
 pub(super) fn key_of(item: &Item) -> Result<Key, Fault> {
-    let part = |name| item.get(name).and_then(|value| value.as_s().ok()).ok_or(Fault::WithoutKey);
-    Ok(Key::new(part(PK)?.clone(), part(SK)?.as_str()))
+    let part = |name| text_of(item, name).ok_or(Fault::WithoutKey);
+    Ok(Key::new(part(PK)?.to_owned(), part(SK)?))
+}
+
+pub(super) fn text_of<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
+    item.get(name)?.as_s().ok().map(String::as_str)
+}
+
+pub(super) fn number_of<T: FromStr>(item: &Item, name: &str) -> Option<T> {
+    item.get(name)?.as_n().ok()?.parse().ok()
 }
 
 /// A list's partition in one shard.
 pub(super) fn list_partition(list: &str, shard: u8) -> String {
     format!("{list}#{shard}")
-}
-
-/// A record's shard in every list: fixed by its key, like the sweep's.
-fn list_shard(key: &Key) -> u8 {
-    key.sweep_shard() % LIST_SHARDS
 }
 
 /// In whole seconds, as DynamoDB takes it; rounded up, so that nothing is removed early.
@@ -81,52 +83,36 @@ pub(super) fn item_of(record: &Record, version: u64, writer: &str) -> Item {
     let key = record.key();
     let mut item = key_item(&key);
     let (fields, attributes) = fields_of(record);
-    item.insert(RECORD.to_owned(), AttributeValue::M(fields));
     item.extend(attributes);
-    item.insert(VERSION.to_owned(), number(version));
-    item.insert(WRITER.to_owned(), text(writer));
+    let mut set = |name: &str, value| item.insert(name.to_owned(), value);
+    set(RECORD, AttributeValue::M(fields));
+    set(VERSION, number(version));
+    set(WRITER, text(writer));
+    // A record's shard is the same in every list: fixed by its key, like the sweep's.
+    let partition = |list: &str| text(list_partition(list, key.sweep_shard() % LIST_SHARDS));
     let entries = record.index_entries();
     if let Some(look_at) = entries.look_at {
-        item.extend(sweep_entry(&key, look_at));
+        set(SWEEP_SHARD, text(key.sweep_shard().to_string()));
+        set(LOOK_AT, number(look_at.as_millis()));
     }
     if let Some(listed) = entries.listed {
-        item.extend(list_entries(&key, listed));
+        set(LIST_TENANT, partition(&listed.by_tenant));
+        set(LIST_URL, partition(&listed.by_url));
+        set(LIST_SUBSCRIPTION, partition(&listed.by_subscription));
+        set(LISTED, text(listed.sort));
     }
     if let Some(entry) = entries.by_state {
-        item.extend(state_entry(&key, entry));
+        set(LIST_STATE, partition(&entry.partition));
+        set(STATE_SORT, text(entry.sort));
     }
     if let Some(remove_at) = entries.remove_at {
-        item.insert(TTL.to_owned(), ttl(remove_at));
+        set(TTL, ttl(remove_at));
     }
     item
 }
 
-pub(super) fn sweep_entry(key: &Key, look_at: Timestamp) -> [(String, AttributeValue); 2] {
-    [
-        (SWEEP_SHARD.to_owned(), text(key.sweep_shard().to_string())),
-        (LOOK_AT.to_owned(), number(look_at.as_millis())),
-    ]
-}
-
-fn list_entries(key: &Key, listed: Listed) -> [(String, AttributeValue); 4] {
-    let partition = |list: &str| text(list_partition(list, list_shard(key)));
-    [
-        (LIST_TENANT.to_owned(), partition(&listed.by_tenant)),
-        (LIST_URL.to_owned(), partition(&listed.by_url)),
-        (LIST_SUBSCRIPTION.to_owned(), partition(&listed.by_subscription)),
-        (LISTED.to_owned(), text(listed.sort)),
-    ]
-}
-
-pub(super) fn state_entry(key: &Key, entry: StateEntry) -> [(String, AttributeValue); 2] {
-    [
-        (LIST_STATE.to_owned(), text(list_partition(&entry.partition, list_shard(key)))),
-        (STATE_SORT.to_owned(), text(entry.sort)),
-    ]
-}
-
 /// The fields of a record: those under `record`, and those that are attributes of the item.
-pub(super) fn fields_of(record: &Record) -> (Item, Item) {
+fn fields_of(record: &Record) -> (Item, Item) {
     let mut fields = record.to_fields();
     // Only at the top: a `null` deeper down may be a customer's value.
     fields.retain(|_, value| !value.is_null());
@@ -156,7 +142,7 @@ fn read_record(mut item: Item, key: &Key) -> Result<Versioned, Unreadable> {
         return Err(corrupt("its record is missing"));
     };
     // A newer release may store fields in a way that this one does not expect.
-    if format_of(&stored).is_some_and(|format| format > FORMAT_VERSION) {
+    if number_of(&stored, FORMAT).is_some_and(|format: u32| format > FORMAT_VERSION) {
         stored.retain(|name, _| name == FORMAT);
     } else {
         stored.extend(URL_ATTRIBUTES.iter().filter_map(|name| item.remove_entry(*name)));
@@ -171,10 +157,6 @@ fn read_record(mut item: Item, key: &Key) -> Result<Versioned, Unreadable> {
     }
     let record = Record::from_fields(|| key.clone(), fields)?;
     Ok(Versioned { record, version })
-}
-
-fn format_of(stored: &Item) -> Option<u32> {
-    stored.get(FORMAT)?.as_n().ok()?.parse().ok()
 }
 
 /// The condition that no newer release wrote the record.
@@ -194,12 +176,7 @@ pub(super) fn read_url(item: Item) -> Result<Option<(UrlRecord, u64)>, Fault> {
 }
 
 pub(super) fn version_of(item: &Item) -> Option<u64> {
-    item.get(VERSION)?.as_n().ok()?.parse().ok()
-}
-
-/// Whether this mark is in an item.
-pub(super) fn is_marked(item: &Item, name: &str, mark: &str) -> bool {
-    item.get(name).and_then(|value| value.as_s().ok()).is_some_and(|found| found == mark)
+    number_of(item, VERSION)
 }
 
 #[cfg(test)]

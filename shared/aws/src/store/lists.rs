@@ -1,10 +1,10 @@
 //! The indexes. They hold keys only and may lag behind, so the records are read from the base table and checked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use aws_sdk_dynamodb::types::Select;
 use futures_util::future::join_all;
-use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned};
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Versioned, chain};
 use holdfast_core::records::{Key, ListIndex, Record};
 use holdfast_core::time::Timestamp;
 
@@ -12,9 +12,8 @@ use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
     Item, LIST_SHARDS, LIST_STATE, LIST_SUBSCRIPTION, LIST_TENANT, LIST_URL, LISTED, LOOK_AT, STATE_SORT,
-    SWEEP_SHARD, key_of, list_partition, read,
+    SWEEP_SHARD, key_of, list_partition, read, text_of,
 };
-use super::pages::page_size;
 use super::terms::Terms;
 use super::values::{number, text};
 use crate::call_error::CallError;
@@ -28,8 +27,8 @@ struct Place {
 
 impl Place {
     fn of(item: &Item, list: &List) -> Result<Place, Fault> {
-        let listed = item.get(list.range).and_then(|value| value.as_s().ok()).ok_or(Fault::WithoutKey)?;
-        Ok(Place { listed: listed.clone(), key: key_of(item)? })
+        let listed = text_of(item, list.range).ok_or(Fault::WithoutKey)?;
+        Ok(Place { listed: listed.to_owned(), key: key_of(item)? })
     }
 
     fn cursor(&self) -> String {
@@ -78,19 +77,16 @@ impl Range<'_> {
         let list = List::of(self.query.index);
         let partition = text(list_partition(&self.query.partition, shard));
         let partition = terms.compare(list.hash, "=", "partition", partition);
-        Some(match self.bounds()? {
-            (None, None) => partition,
-            (Some(lower), None) => {
-                format!("{partition} AND {}", terms.compare(list.range, ">=", "lower", text(lower)))
-            }
-            (None, Some(upper)) => {
-                format!("{partition} AND {}", terms.compare(list.range, "<=", "upper", text(upper)))
-            }
+        let bounds = match self.bounds()? {
+            (None, None) => return Some(partition),
+            (Some(lower), None) => terms.compare(list.range, ">=", "lower", text(lower)),
+            (None, Some(upper)) => terms.compare(list.range, "<=", "upper", text(upper)),
             (Some(lower), Some(upper)) => {
                 let between = terms.compare(list.range, "BETWEEN", "lower", text(lower));
-                format!("{partition} AND {between} AND {}", terms.value("upper", text(upper)))
+                format!("{between} AND {}", terms.value("upper", text(upper)))
             }
-        })
+        };
+        Some(format!("{partition} AND {bounds}"))
     }
 
     fn sort(&self, places: &mut [Place]) {
@@ -182,18 +178,13 @@ impl DynamoStore {
         let Some(condition) = range.condition(shard, &mut terms) else { return Ok((Vec::new(), true)) };
         let list = List::of(range.query.index);
         // Some more, for those with the same sort key as the last one of the page before.
-        let limit = page_size(wanted.saturating_add(3));
+        let limit = wanted.saturating_add(3);
         let mut places: Vec<Place> = Vec::new();
         let mut start = None;
         loop {
-            let (names, values) = terms.clone().into_maps();
-            let request = self.client.query().table_name(&self.table).index_name(list.index).limit(limit);
-            let request = request.key_condition_expression(&condition);
-            let request =
-                request.set_expression_attribute_names(names).set_expression_attribute_values(values);
+            let request = self.query_from(start, &condition, &terms, limit).index_name(list.index);
             let request = request.scan_index_forward(range.query.order == Order::Ascending);
-            let answer = request.set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|error| CallError::new("Query", &error))?;
+            let answer = request.send().await.map_err(|error| CallError::new("Query", &error))?;
             for item in answer.items() {
                 places.push(Place::of(item, &list)?);
             }
@@ -217,24 +208,17 @@ impl DynamoStore {
 
     /// Up to one more than the limit, which shows that there is more.
     async fn count_in_shard(&self, count: &IndexCount, shard: u8) -> Result<usize, Fault> {
-        let list = List::of(count.index);
+        let query =
+            IndexQuery::of(count.index, &count.partition, count.limit).between(count.from.clone(), None);
+        let range = Range { query: &query, after: None };
         let mut terms = Terms::default();
-        let partition = text(list_partition(&count.partition, shard));
-        let mut condition = terms.compare(list.hash, "=", "partition", partition);
-        if let Some(from) = count.from.as_deref().filter(|from| !from.is_empty()) {
-            condition = format!("{condition} AND {}", terms.compare(list.range, ">=", "lower", text(from)));
-        }
+        let Some(condition) = range.condition(shard, &mut terms) else { return Ok(0) };
         let wanted = count.limit.saturating_add(1);
         let (mut counted, mut start) = (0, None);
         loop {
-            let (names, values) = terms.clone().into_maps();
-            let request = self.client.query().table_name(&self.table).index_name(list.index);
-            let request = request.key_condition_expression(&condition).select(Select::Count);
-            let request =
-                request.set_expression_attribute_names(names).set_expression_attribute_values(values);
-            let answer =
-                request.limit(page_size(wanted - counted)).set_exclusive_start_key(start).send().await;
-            let answer = answer.map_err(|error| CallError::new("Query", &error))?;
+            let request = self.query_from(start, &condition, &terms, wanted - counted);
+            let request = request.index_name(List::of(count.index).index).select(Select::Count);
+            let answer = request.send().await.map_err(|error| CallError::new("Query", &error))?;
             counted += usize::try_from(answer.count()).unwrap_or_default();
             start = answer.last_evaluated_key;
             if counted >= wanted || start.is_none() {
@@ -249,42 +233,39 @@ impl DynamoStore {
         until: Timestamp,
         limit: usize,
     ) -> Result<Vec<Versioned>, Fault> {
+        let mut terms = Terms::default();
+        let in_shard = terms.compare(SWEEP_SHARD, "=", "shard", text(shard.to_string()));
+        let is_due = terms.compare(LOOK_AT, "<=", "until", number(until.as_millis()));
+        let condition = format!("{in_shard} AND {is_due}");
         let mut kept: Vec<(Timestamp, Versioned)> = Vec::new();
         let mut seen = HashSet::new();
         let mut start = None;
         while kept.len() < limit {
-            let (mut keys, end) = self.look_up_overdue(shard, until, limit - kept.len(), start).await?;
+            let request = self.query_from(start, &condition, &terms, limit - kept.len()).index_name("sweep");
+            let answer = request.send().await.map_err(|error| CallError::new("Query", &error))?;
+            let mut keys = answer.items().iter().map(key_of).collect::<Result<Vec<Key>, Fault>>()?;
             // An entry that moves in the index while it is read is found again.
             keys.retain(|key| seen.insert(key.clone()));
-            let items = self.get_items(&keys).await?;
-            kept.extend(still_overdue(&keys, items, until));
-            start = end;
+            let mut items = self.get_items(&keys).await?;
+            for item in keys.iter().filter_map(|key| items.remove(key)) {
+                match read(item) {
+                    // Without records of a newer release: that release looks at them, and here they would hide the others.
+                    Ok(found) => {
+                        let look_at =
+                            found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
+                        kept.extend(look_at.map(|look_at| (look_at, found)));
+                    }
+                    // One corrupt record must not keep the sweep from all the others.
+                    Err(fault) => tracing::error!(error = chain(&fault), "record.unreadable"),
+                }
+            }
+            start = answer.last_evaluated_key;
             if start.is_none() {
                 break;
             }
         }
         kept.sort_by_key(|(look_at, _)| *look_at);
         Ok(kept.into_iter().map(|(_, found)| found).collect())
-    }
-
-    async fn look_up_overdue(
-        &self,
-        shard: u8,
-        until: Timestamp,
-        limit: usize,
-        start: Option<Item>,
-    ) -> Result<(Vec<Key>, Option<Item>), Fault> {
-        let mut terms = Terms::default();
-        let shard = terms.compare(SWEEP_SHARD, "=", "shard", text(shard.to_string()));
-        let until = terms.compare(LOOK_AT, "<=", "until", number(until.as_millis()));
-        let (names, values) = terms.into_maps();
-        let request = self.client.query().table_name(&self.table).index_name("sweep");
-        let request = request.key_condition_expression(format!("{shard} AND {until}"));
-        let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
-        let answer = request.limit(page_size(limit)).set_exclusive_start_key(start).send().await;
-        let answer = answer.map_err(|error| CallError::new("Query", &error))?;
-        let keys: Result<Vec<Key>, Fault> = answer.items().iter().map(key_of).collect();
-        Ok((keys?, answer.last_evaluated_key))
     }
 }
 
@@ -297,27 +278,6 @@ fn complete(places: &[Place], range: &Range<'_>, all: bool) -> Vec<Place> {
     let mut complete: Vec<Place> = in_range.cloned().collect();
     range.sort(&mut complete);
     complete
-}
-
-/// Without records of a newer release: that release looks at them, and here they would hide the others.
-fn still_overdue(
-    keys: &[Key],
-    mut items: HashMap<Key, Item>,
-    until: Timestamp,
-) -> Vec<(Timestamp, Versioned)> {
-    let mut still = Vec::new();
-    for key in keys {
-        let Some(item) = items.remove(key) else { continue };
-        match read(item) {
-            Ok(found) => {
-                let look_at = found.record.index_entries().look_at.filter(|look_at| *look_at <= until);
-                still.extend(look_at.map(|look_at| (look_at, found)));
-            }
-            // One corrupt record must not keep the sweep from all the others.
-            Err(fault) => tracing::error!(error = holdfast_core::ports::chain(&fault), "record.unreadable"),
-        }
-    }
-    still
 }
 
 #[cfg(test)]

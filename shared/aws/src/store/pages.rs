@@ -1,5 +1,6 @@
 //! Pages of one partition of the base table.
 
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use holdfast_core::ports::{Order, Page, Query, Versioned};
 use holdfast_core::records::Key;
 
@@ -9,10 +10,6 @@ use super::items::{Item, PK, SK, key_item, read};
 use super::terms::Terms;
 use super::values::text;
 use crate::call_error::CallError;
-
-pub(super) fn page_size(limit: usize) -> i32 {
-    i32::try_from(limit).unwrap_or(i32::MAX)
-}
 
 /// Where a query starts.
 #[derive(Debug, PartialEq)]
@@ -44,16 +41,24 @@ impl DynamoStore {
             Start::After(key) => Some(key),
             Start::Nowhere => return Ok(Page { items: Vec::new(), next: None }),
         };
+        let mut terms = Terms::default();
+        let mut condition = terms.compare(PK, "=", PK, text(&query.partition));
+        if !query.prefix.is_empty() {
+            let (sort, prefix) = (terms.name(SK), terms.value("prefix", text(&query.prefix)));
+            condition = format!("{condition} AND begins_with({sort}, {prefix})");
+        }
         // One more than the limit shows whether there is more.
         let wanted = query.limit.saturating_add(1);
         let mut items: Vec<Versioned> = Vec::new();
         loop {
-            let (found, end) = self.query_once(&query, start, wanted - items.len()).await?;
-            for item in found {
+            let request = self.query_from(start, &condition, &terms, wanted - items.len());
+            let request = request.consistent_read(true).scan_index_forward(query.order == Order::Ascending);
+            let answer = request.send().await.map_err(|error| CallError::new("Query", &error))?;
+            for item in answer.items.unwrap_or_default() {
                 items.push(read(item)?);
             }
             // A response holds at most 1 MB, so there may be more behind it.
-            start = end;
+            start = answer.last_evaluated_key;
             if items.len() >= wanted || start.is_none() {
                 break;
             }
@@ -64,26 +69,23 @@ impl DynamoStore {
         Ok(Page { items, next })
     }
 
-    async fn query_once(
+    /// A query of the base table, or of the index that the caller sets.
+    pub(super) fn query_from(
         &self,
-        query: &Query,
         start: Option<Item>,
+        condition: &str,
+        terms: &Terms,
         limit: usize,
-    ) -> Result<(Vec<Item>, Option<Item>), Fault> {
-        let mut terms = Terms::default();
-        let mut condition = terms.compare(PK, "=", PK, text(&query.partition));
-        if !query.prefix.is_empty() {
-            let (sort, prefix) = (terms.name(SK), terms.value("prefix", text(&query.prefix)));
-            condition = format!("{condition} AND begins_with({sort}, {prefix})");
-        }
-        let (names, values) = terms.into_maps();
-        let request = self.client.query().table_name(&self.table).consistent_read(true);
-        let request = request.key_condition_expression(condition).limit(page_size(limit));
-        let request = request.set_expression_attribute_names(names).set_expression_attribute_values(values);
-        let request = request.scan_index_forward(query.order == Order::Ascending);
-        let answer = request.set_exclusive_start_key(start).send().await;
-        let answer = answer.map_err(|error| CallError::new("Query", &error))?;
-        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
+    ) -> QueryFluentBuilder {
+        let (names, values) = terms.clone().into_maps();
+        self.client
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression(condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .limit(i32::try_from(limit).unwrap_or(i32::MAX))
+            .set_exclusive_start_key(start)
     }
 }
 

@@ -1,12 +1,10 @@
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     CancellationReason, Delete, Put, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
 };
+use aws_sdk_dynamodb::{Client, Error};
 use holdfast_core::records::Key;
 
 use super::fault::Fault;
@@ -40,98 +38,87 @@ pub(super) enum Refusal {
     Fault(Fault),
 }
 
-/// A failed condition returns the item as it is, so that the next try needs no read.
-const ON_FAILURE: ReturnValuesOnConditionCheckFailure = ReturnValuesOnConditionCheckFailure::AllOld;
-
-macro_rules! refusal {
-    ($operation:literal, $kind:ident, $error:expr) => {
-        match $error.as_service_error() {
-            Some($kind::ConditionalCheckFailedException(failed)) => Refusal::Condition(failed.item.clone()),
-            Some($kind::TransactionConflictException(_)) => Refusal::Busy,
-            _ => Refusal::Fault(CallError::new($operation, &$error).into()),
-        }
-    };
+/// Completes one of the SDK's six builders of conditional writes, which have no trait in common.
+macro_rules! complete {
+    ($builder:expr, $request:ident, $table:ident) => {{
+        let (names, values) = $request.terms.into_maps();
+        // A failed condition returns the item as it is, so that the next try needs no read.
+        let on_failure = $request.condition.is_some().then_some(ReturnValuesOnConditionCheckFailure::AllOld);
+        $builder
+            .table_name($table)
+            .set_condition_expression($request.condition)
+            .set_expression_attribute_names(names)
+            .set_expression_attribute_values(values)
+            .set_return_values_on_condition_check_failure(on_failure)
+    }};
 }
 
 impl Request {
     /// Returns the item as it was before an update.
     pub(super) async fn send(self, client: &Client, table: &str) -> Result<Option<Item>, Refusal> {
-        let (names, values) = self.terms.into_maps();
-        let on_failure = self.condition.is_some().then_some(ON_FAILURE);
         match self.action {
             Action::Put(item) => {
-                let request = client.put_item().table_name(table).set_item(Some(item));
-                let request = request.set_condition_expression(self.condition);
-                let request = request.set_expression_attribute_names(names);
-                let request = request.set_expression_attribute_values(values);
-                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
-                sent.map(|_| None).map_err(|e| refusal!("PutItem", PutItemError, e))
+                let sent = complete!(client.put_item().set_item(Some(item)), self, table).send().await;
+                sent.map(|_| None).map_err(|error| refusal("PutItem", error))
             }
             Action::Update { key, change } => {
-                let request = client.update_item().table_name(table).set_key(Some(key_item(&key)));
-                let request = request.update_expression(change).set_condition_expression(self.condition);
-                let request = request.set_expression_attribute_names(names);
-                let request = request.set_expression_attribute_values(values);
-                let request = request.return_values(ReturnValue::AllOld);
-                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
-                sent.map(|done| done.attributes).map_err(|e| refusal!("UpdateItem", UpdateItemError, e))
+                let update = client.update_item().set_key(Some(key_item(&key))).update_expression(change);
+                let update = update.return_values(ReturnValue::AllOld);
+                let sent = complete!(update, self, table).send().await;
+                sent.map(|done| done.attributes).map_err(|error| refusal("UpdateItem", error))
             }
             Action::Delete(key) => {
-                let request = client.delete_item().table_name(table).set_key(Some(key_item(&key)));
-                let request = request.set_condition_expression(self.condition);
-                let request = request.set_expression_attribute_names(names);
-                let request = request.set_expression_attribute_values(values);
-                let sent = request.set_return_values_on_condition_check_failure(on_failure).send().await;
-                sent.map(|_| None).map_err(|e| refusal!("DeleteItem", DeleteItemError, e))
+                let delete = client.delete_item().set_key(Some(key_item(&key)));
+                let sent = complete!(delete, self, table).send().await;
+                sent.map(|_| None).map_err(|error| refusal("DeleteItem", error))
             }
         }
     }
 
     fn into_transact_item(self, table: &str) -> TransactWriteItem {
-        let (names, values) = self.terms.into_maps();
-        let on_failure = self.condition.is_some().then_some(ON_FAILURE);
         let item = TransactWriteItem::builder();
         let built = match self.action {
-            Action::Put(content) => Put::builder()
-                .table_name(table)
-                .set_item(Some(content))
-                .set_condition_expression(self.condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(on_failure)
-                .build()
-                .map(|put| item.put(put)),
-            Action::Update { key, change } => Update::builder()
-                .table_name(table)
-                .set_key(Some(key_item(&key)))
-                .update_expression(change)
-                .set_condition_expression(self.condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(on_failure)
-                .build()
-                .map(|update| item.update(update)),
-            Action::Delete(key) => Delete::builder()
-                .table_name(table)
-                .set_key(Some(key_item(&key)))
-                .set_condition_expression(self.condition)
-                .set_expression_attribute_names(names)
-                .set_expression_attribute_values(values)
-                .set_return_values_on_condition_check_failure(on_failure)
-                .build()
-                .map(|delete| item.delete(delete)),
+            Action::Put(content) => {
+                let put = Put::builder().set_item(Some(content));
+                complete!(put, self, table).build().map(|put| item.put(put))
+            }
+            Action::Update { key, change } => {
+                let update = Update::builder().set_key(Some(key_item(&key))).update_expression(change);
+                complete!(update, self, table).build().map(|update| item.update(update))
+            }
+            Action::Delete(key) => {
+                let delete = Delete::builder().set_key(Some(key_item(&key)));
+                complete!(delete, self, table).build().map(|delete| item.delete(delete))
+            }
         };
         built.expect("a write with table and content").build()
     }
 }
 
+fn refusal<E>(operation: &'static str, error: SdkError<E>) -> Refusal
+where
+    E: ProvideErrorMetadata + std::error::Error + 'static,
+    Error: From<SdkError<E>>,
+{
+    let fault = CallError::new(operation, &error).into();
+    match error.into() {
+        Error::ConditionalCheckFailedException(failed) => Refusal::Condition(failed.item),
+        Error::TransactionConflictException(_) => Refusal::Busy,
+        _ => Refusal::Fault(fault),
+    }
+}
+
 /// All or nothing. An error has the refusals, each with the place of its request. The SDK marks a transaction with a token, so that
 /// its own repeat of a transaction that was made succeeds.
-pub(super) async fn transact(
-    requests: Vec<Request>,
+pub(super) async fn send_all(
+    mut requests: Vec<Request>,
     client: &Client,
     table: &str,
 ) -> Result<(), Vec<(usize, Refusal)>> {
+    if requests.len() < 2 {
+        let Some(alone) = requests.pop() else { return Ok(()) };
+        return alone.send(client, table).await.map(drop).map_err(|refusal| vec![(0, refusal)]);
+    }
     let items = requests.into_iter().map(|request| request.into_transact_item(table)).collect();
     let sent = client.transact_write_items().set_transact_items(Some(items)).send().await;
     sent.map(|_| ()).map_err(|error| match error.as_service_error() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 pub(super) fn text(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
@@ -33,7 +33,7 @@ pub(super) fn to_json(attribute: AttributeValue) -> Option<Value> {
     Some(match attribute {
         AttributeValue::Null(_) => Value::Null,
         AttributeValue::Bool(value) => Value::Bool(value),
-        AttributeValue::N(value) => Value::Number(to_number(&value)?),
+        AttributeValue::N(value) => Value::Number(value.parse().ok()?),
         AttributeValue::S(value) => Value::String(value),
         AttributeValue::L(values) => Value::Array(values.into_iter().map(to_json).collect::<Option<_>>()?),
         AttributeValue::M(members) => Value::Object(to_members(members)?),
@@ -43,10 +43,4 @@ pub(super) fn to_json(attribute: AttributeValue) -> Option<Value> {
 
 pub(super) fn to_members(members: HashMap<String, AttributeValue>) -> Option<Map<String, Value>> {
     members.into_iter().map(|(name, value)| Some((name, to_json(value)?))).collect()
-}
-
-fn to_number(text: &str) -> Option<Number> {
-    let unsigned = text.parse::<u64>().map(Number::from);
-    let signed = || text.parse::<i64>().map(Number::from);
-    unsigned.or_else(|_| signed()).ok().or_else(|| Number::from_f64(text.parse().ok()?))
 }

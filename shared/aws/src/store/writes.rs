@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use aws_sdk_dynamodb::types::AttributeValue;
 use holdfast_core::ports::{Expect, MAX_WRITES, Write, WriteError};
 use holdfast_core::records::{Key, Record, UrlRecord};
 
@@ -10,11 +9,11 @@ use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{
     GENERATION, Item, LIST_STATE, LOOK_AT, PK, RECORD, STATE, STATE_SORT, SWEEP_SHARD, VERSION, WRITER,
-    fields_of, is_marked, item_of, read_url, state_entry, sweep_entry, version_of,
+    item_of, read_url, text_of, version_of,
 };
-use super::request::{Action, Refusal, Request, transact};
+use super::request::{Action, Refusal, Request, send_all};
 use super::terms::Terms;
-use super::values::{number, text};
+use super::values::number;
 
 /// How often a write is tried while another transaction writes the same record or the table is throttled.
 const MAX_TRIES: u32 = 6;
@@ -39,60 +38,45 @@ impl Draft {
         }
     }
 
-    fn request(&self, version_if_any: u64, mark: &str) -> Request {
-        let mut terms = Terms::default();
-        let condition = condition(self.write_expect(), &mut terms);
-        let action = match &self.write {
-            Write::Delete { key, .. } => Action::Delete(key.clone()),
-            Write::Put { record, expect } => {
-                let version = match expect {
-                    Expect::Any => version_if_any,
-                    Expect::Absent => 1,
-                    Expect::Version(version) => version.saturating_add(1),
-                };
-                if let Some((url, _)) = self.url_over_version() {
-                    return self.url_request(record, url, version, mark, terms, condition);
-                }
-                Action::Put(item_of(record, version, mark))
-            }
-        };
-        Request { action, condition, terms }
-    }
-
-    fn url_request(
-        &self,
-        record: &Record,
-        url: &UrlRecord,
-        version: u64,
-        mark: &str,
-        mut terms: Terms,
-        condition: Option<String>,
-    ) -> Request {
-        let operator = if self.new_generation { "<>" } else { "=" };
-        let generation = terms.compare(GENERATION, operator, "of_generation", number(url.health.generation));
-        let condition = condition.map(|condition| format!("{condition} AND {generation}"));
-        let action = if self.new_generation {
-            Action::Put(item_of(record, version, mark))
-        } else {
-            let change = all_but_counters(record, url, version, mark, &mut terms);
-            Action::Update { key: record.key(), change }
-        };
-        Request { action, condition, terms }
-    }
-
-    fn write_expect(&self) -> Expect {
+    fn expect(&self) -> Expect {
         let (Write::Put { expect, .. } | Write::Delete { expect, .. }) = &self.write;
         *expect
     }
 
+    fn request(&self, version_if_any: u64, mark: &str) -> Request {
+        let mut terms = Terms::default();
+        let mut condition = match self.expect() {
+            Expect::Any => None,
+            Expect::Absent => Some(terms.absent(PK)),
+            Expect::Version(version) => Some(terms.compare(VERSION, "=", "of_version", number(version))),
+        };
+        let record = match &self.write {
+            Write::Delete { key, .. } => {
+                return Request { action: Action::Delete(key.clone()), condition, terms };
+            }
+            Write::Put { record, .. } => record,
+        };
+        let version = version_after(self.expect()).unwrap_or(version_if_any);
+        let mut keeps_counters = false;
+        if let Some((url, _)) = self.url_over_version() {
+            keeps_counters = !self.new_generation;
+            let operator = if keeps_counters { "=" } else { "<>" };
+            let generation = number(url.health.generation);
+            let generation = terms.compare(GENERATION, operator, "of_generation", generation);
+            condition = condition.map(|condition| format!("{condition} AND {generation}"));
+        }
+        let action = if keeps_counters {
+            Action::Update { key: record.key(), change: all_but_counters(record, version, mark, &mut terms) }
+        } else {
+            Action::Put(item_of(record, version, mark))
+        };
+        Request { action, condition, terms }
+    }
+
     /// Whether this write made this item: its response was lost and the SDK sent it again.
     fn is_mine(&self, found: &Item, mark: &str) -> bool {
-        let version = match self.write_expect() {
-            Expect::Any => return false,
-            Expect::Absent => 1,
-            Expect::Version(version) => version.saturating_add(1),
-        };
-        version_of(found) == Some(version) && is_marked(found, WRITER, mark)
+        let version = version_after(self.expect());
+        version.is_some() && version_of(found) == version && text_of(found, WRITER) == Some(mark)
     }
 
     /// Reverses the assumption about the generation, once, if only that was wrong.
@@ -107,38 +91,27 @@ impl Draft {
     }
 }
 
-fn condition(expect: Expect, terms: &mut Terms) -> Option<String> {
+/// The version that a put makes; `None` if it is random.
+fn version_after(expect: Expect) -> Option<u64> {
     match expect {
         Expect::Any => None,
-        Expect::Absent => Some(terms.absent(PK)),
-        Expect::Version(version) => Some(terms.compare(VERSION, "=", "of_version", number(version))),
+        Expect::Absent => Some(1),
+        Expect::Version(version) => Some(version.saturating_add(1)),
     }
 }
 
 /// Sets everything of a URL record except the counters, so that no outcome is lost.
-fn all_but_counters(record: &Record, url: &UrlRecord, version: u64, mark: &str, terms: &mut Terms) -> String {
-    let (fields, _) = fields_of(record);
-    let mut sets = vec![
-        (RECORD.to_owned(), AttributeValue::M(fields)),
-        (VERSION.to_owned(), number(version)),
-        (WRITER.to_owned(), text(mark)),
-        (STATE.to_owned(), text(url.health.state.as_str())),
-    ];
-    let mut removes = Vec::new();
-    let entries = record.index_entries();
-    match entries.look_at {
-        Some(look_at) => sets.extend(sweep_entry(&record.key(), look_at)),
-        None => removes.extend([SWEEP_SHARD, LOOK_AT]),
+fn all_but_counters(record: &Record, version: u64, mark: &str, terms: &mut Terms) -> String {
+    let mut item = item_of(record, version, mark);
+    let (mut sets, mut removes) = (Vec::new(), Vec::new());
+    for name in [RECORD, VERSION, WRITER, STATE, SWEEP_SHARD, LOOK_AT, LIST_STATE, STATE_SORT] {
+        match item.remove(name) {
+            Some(value) => sets.push(terms.compare(name, "=", name, value)),
+            None => removes.push(terms.name(name)),
+        }
     }
-    match entries.by_state {
-        Some(entry) => sets.extend(state_entry(&record.key(), entry)),
-        None => removes.extend([LIST_STATE, STATE_SORT]),
-    }
-    let sets: Vec<String> =
-        sets.into_iter().map(|(name, value)| terms.compare(&name, "=", &name, value)).collect();
     let mut change = format!("SET {}", sets.join(", "));
     if !removes.is_empty() {
-        let removes: Vec<String> = removes.into_iter().map(|name| terms.name(name)).collect();
         change = format!("{change} REMOVE {}", removes.join(", "));
     }
     change
@@ -169,7 +142,9 @@ impl DynamoStore {
         let mut drafts: Vec<Draft> = writes.into_iter().map(|write| self.draft(write)).collect();
         let mark = self.random.mark();
         let mut tries = 0;
-        while let Err(refused) = self.send_drafts(&drafts, &mark).await {
+        loop {
+            let requests = drafts.iter().map(|draft| draft.request(self.random.version(), &mark)).collect();
+            let Err(refused) = send_all(requests, &self.client, &self.table).await else { break };
             match self.judge(&mut drafts, refused, &mark, tries)? {
                 Next::Done => break,
                 Next::Retry => {}
@@ -180,7 +155,12 @@ impl DynamoStore {
             }
         }
         for draft in drafts {
-            self.remember_written(draft.write);
+            // The stored counters may be ahead of the written ones, which is fine for a hint.
+            if let Write::Put { record: Record::Url(url), expect } = draft.write
+                && let Some(version) = version_after(expect)
+            {
+                self.hints.remember(&url, version);
+            }
         }
         Ok(())
     }
@@ -194,19 +174,6 @@ impl DynamoStore {
             });
         }
         draft
-    }
-
-    async fn send_drafts(&self, drafts: &[Draft], mark: &str) -> Result<(), Vec<(usize, Refusal)>> {
-        let mut requests: Vec<Request> =
-            drafts.iter().map(|draft| draft.request(self.random.version(), mark)).collect();
-        match requests.len() {
-            0 => Ok(()),
-            1 => {
-                let sent = requests.remove(0).send(&self.client, &self.table).await;
-                sent.map(|_| ()).map_err(|refusal| vec![(0, refusal)])
-            }
-            _ => transact(requests, &self.client, &self.table).await,
-        }
     }
 
     fn judge(
@@ -247,16 +214,6 @@ impl DynamoStore {
             && let Ok(Some((url, version))) = read_url(found)
         {
             self.hints.remember(&url, version);
-        }
-    }
-
-    /// The stored counters may be ahead of the written ones, which is fine for a hint.
-    fn remember_written(&self, write: Write) {
-        let Write::Put { record: Record::Url(url), expect } = write else { return };
-        match expect {
-            Expect::Any => {}
-            Expect::Absent => self.hints.remember(&url, 1),
-            Expect::Version(version) => self.hints.remember(&url, version.saturating_add(1)),
         }
     }
 }

@@ -23,9 +23,12 @@ pub(super) struct Limits {
     pub(super) bytes: usize,
 }
 
+/// A message as far as this release can read it.
+pub(super) type Decoded = Result<Message, UnreadableMessage>;
+
 /// A message in memory.
 pub(super) struct Entry {
-    pub(super) message: Result<Message, UnreadableMessage>,
+    pub(super) message: Decoded,
     pub(super) group: Arc<str>,
     /// The size of the payload that is kept here.
     pub(super) bytes: usize,

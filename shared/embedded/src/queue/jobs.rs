@@ -1,16 +1,15 @@
 use holdfast_core::ports::{QueueName, UnreadableMessage};
-use holdfast_core::records::Message;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
-use super::entry::Place;
+use super::entry::{Decoded, Place};
 use super::mirrors::{Mirrors, queue_number};
 use crate::writer::Job;
 
 pub(super) struct NewMessage {
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
-    pub(super) message: Result<Message, UnreadableMessage>,
+    pub(super) message: Decoded,
 }
 
 /// Writes messages. They can be received once they are durable.
@@ -27,14 +26,8 @@ impl Job for SendJob {
             "INSERT INTO messages (id, queue, deliver_at, received, opened, payload) VALUES (?1, ?2, ?3, 0, ?4, ?5)",
         )?;
         for NewMessage { place, payload, .. } in &self.rows {
-            let deliver_at = place.deliver_at.as_millis();
-            statement.execute(params![
-                place.id,
-                queue_number(self.queue),
-                deliver_at,
-                self.mirrors.opens(),
-                payload
-            ])?;
+            let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
+            statement.execute(params![place.id, queue, deliver_at, self.mirrors.opens(), payload])?;
         }
         Ok(())
     }
@@ -44,7 +37,7 @@ impl Job for SendJob {
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
             for NewMessage { place, payload, message } in rows {
-                mirror.push(place, message, payload.len(), 0);
+                mirror.push(place, message, payload.len());
             }
             drop(mirror);
             mirrors.news(queue).notify_waiters();
@@ -105,7 +98,7 @@ impl Job for ResendJob {
             let bytes = message.payload.len();
             let mut mirror = mirrors.lock(queue);
             mirror.remove(id);
-            mirror.push(place, Err(message), bytes, 0);
+            mirror.push(place, Err(message), bytes);
             drop(mirror);
             mirrors.news(queue).notify_waiters();
         }

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use holdfast_core::ports::{Receipt, Received, UnreadableMessage};
+use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::{Now, Timestamp};
 
-use super::entry::{Entry, Group, Limits, Place, State, Taken, Wait};
+use super::entry::{Decoded, Entry, Group, Limits, Place, State, Taken, Wait};
 
 /// The group of all messages that cannot be read.
 const UNREADABLE: &str = "";
@@ -68,11 +68,7 @@ impl Mirror {
     }
 
     /// Loads the next message from the file. Returns `false` if there is no room for it.
-    pub(super) fn load(
-        &mut self,
-        place: Place,
-        read: impl FnOnce() -> (Result<Message, UnreadableMessage>, usize, u32),
-    ) -> bool {
+    pub(super) fn load(&mut self, place: Place, read: impl FnOnce() -> (Decoded, usize, u32)) -> bool {
         if self.is_full() {
             self.horizon = Some(place);
             return false;
@@ -86,13 +82,7 @@ impl Mirror {
     }
 
     /// Adds a message that was just committed, or leaves it in the file.
-    pub(super) fn push(
-        &mut self,
-        place: Place,
-        message: Result<Message, UnreadableMessage>,
-        bytes: usize,
-        received: u32,
-    ) {
+    pub(super) fn push(&mut self, place: Place, message: Decoded, bytes: usize) {
         // Messages that are due sooner replace those that are due later; otherwise many delayed messages would keep out new ones.
         while self.is_full()
             && let Some(last) = self.delayed.last().copied()
@@ -104,7 +94,7 @@ impl Mirror {
         if self.is_full() || self.horizon.is_some_and(|horizon| place >= horizon) {
             self.leave_in_file(place);
         } else {
-            self.insert(place, message, bytes, received);
+            self.insert(place, message, bytes, 0);
         }
     }
 
@@ -112,13 +102,7 @@ impl Mirror {
         self.horizon = Some(self.horizon.map_or(place, |horizon| horizon.min(place)));
     }
 
-    fn insert(
-        &mut self,
-        place: Place,
-        message: Result<Message, UnreadableMessage>,
-        bytes: usize,
-        received: u32,
-    ) {
+    fn insert(&mut self, place: Place, mut message: Decoded, mut bytes: usize, received: u32) {
         let name = message.as_ref().map_or(UNREADABLE, Message::group);
         let group = match self.groups.get_key_value(name) {
             Some((name, _)) => Arc::clone(name),
@@ -126,8 +110,10 @@ impl Mirror {
         };
         // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
         let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
-        let bytes = if without_body { 0 } else { bytes };
-        let message = if without_body { strip_body(message) } else { message };
+        if without_body {
+            strip_body(&mut message);
+            bytes = 0;
+        }
         let state = State::Delayed { deliver_at: place.deliver_at };
         self.bytes += bytes;
         self.delayed.insert(place);
@@ -139,21 +125,20 @@ impl Mirror {
 
     /// Makes all messages ready that are due.
     fn wake(&mut self, now: Now) {
-        while let Some(place) = self.delayed.first().copied()
-            && place.deliver_at <= now.schedule
+        while let Some(Place { deliver_at, id }) = self.delayed.first().copied()
+            && deliver_at <= now.schedule
         {
-            self.leave_state(place.id);
-            self.make_ready(place.id);
+            self.make_ready(id);
         }
         while let Some((until, id)) = self.invisible.first().copied()
             && until <= now.real
         {
-            self.leave_state(id);
             self.make_ready(id);
         }
     }
 
     fn make_ready(&mut self, id: i64) {
+        self.leave_state(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.state = State::Ready;
         let group = Arc::clone(&entry.group);
@@ -297,18 +282,14 @@ impl Mirror {
     }
 }
 
-fn has_body(message: &Result<Message, UnreadableMessage>) -> bool {
-    match message {
-        Ok(Message::FirstAttempt(first)) => first.body.is_some(),
-        Ok(_) => false,
-        Err(_) => true,
-    }
+fn has_body(message: &Decoded) -> bool {
+    matches!(message, Err(_) | Ok(Message::FirstAttempt(FirstAttempt { body: Some(_), .. })))
 }
 
-fn strip_body(message: Result<Message, UnreadableMessage>) -> Result<Message, UnreadableMessage> {
+fn strip_body(message: &mut Decoded) {
     match message {
-        Ok(Message::FirstAttempt(first)) => Ok(Message::FirstAttempt(FirstAttempt { body: None, ..first })),
-        Ok(other) => Ok(other),
-        Err(unreadable) => Err(UnreadableMessage { payload: Bytes::new(), ..unreadable }),
+        Ok(Message::FirstAttempt(first)) => first.body = None,
+        Ok(_) => {}
+        Err(unreadable) => unreadable.payload = Bytes::new(),
     }
 }

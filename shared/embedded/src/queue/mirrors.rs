@@ -63,7 +63,7 @@ impl Mirrors {
             let max = "SELECT coalesce(max(id), 0) FROM messages";
             Ok(database.connection.query_row(max, [], |row| row.get::<_, i64>(0))? + 1)
         };
-        load().map_err(|e| failed(database.file(), &e))
+        load().map_err(|e| failed(&database.file, &e))
     }
 
     /// Loads waiting messages from the file if there is room. Called by the writing thread between commits.

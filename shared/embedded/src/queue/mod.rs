@@ -17,10 +17,9 @@ use holdfast_core::records::Message;
 use rusqlite::{Connection, params};
 
 use crate::error::Failure;
-use crate::options::Options;
 use crate::readers::Readers;
 use crate::writer::Writer;
-use entry::{Place, Taken, Wait};
+use entry::{Decoded, Place, Taken, Wait};
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob};
 pub(crate) use mirrors::Mirrors;
 
@@ -31,33 +30,15 @@ const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
 /// Both queues, in the file and in memory. Fair by group: the groups with ready messages take turns, each receive serves one
 /// of them, and no group has more than a limited number of messages in flight.
 pub struct EmbeddedQueue {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
-    mirrors: Mirrors,
-    clock: Arc<dyn Clock>,
-    visibility: Duration,
-    next_id: AtomicI64,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) mirrors: Mirrors,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) visibility: Duration,
+    pub(crate) next_id: AtomicI64,
 }
 
 impl EmbeddedQueue {
-    pub(crate) fn new(
-        writer: Arc<Writer>,
-        readers: Arc<Readers>,
-        mirrors: Mirrors,
-        clock: Arc<dyn Clock>,
-        options: &Options,
-        next_id: i64,
-    ) -> EmbeddedQueue {
-        EmbeddedQueue {
-            writer,
-            readers,
-            mirrors,
-            clock,
-            visibility: options.visibility,
-            next_id: AtomicI64::new(next_id),
-        }
-    }
-
     /// Waits until there may be something to receive: a new message, one whose delay or invisibility is over, or one of a
     /// group that was at its limit.
     pub async fn ready(&self, queue: QueueName) {
@@ -145,7 +126,7 @@ impl EmbeddedQueue {
     }
 }
 
-fn decode(payload: &[u8]) -> Result<Message, UnreadableMessage> {
+fn decode(payload: &[u8]) -> Decoded {
     Message::decode(payload).map_err(|why| UnreadableMessage {
         why,
         payload: Bytes::copy_from_slice(payload),

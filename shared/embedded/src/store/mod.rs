@@ -22,46 +22,32 @@ use crate::writer::Writer;
 
 /// The store in a file.
 pub struct EmbeddedStore {
-    writer: Arc<Writer>,
-    readers: Arc<Readers>,
+    pub(crate) writer: Arc<Writer>,
+    pub(crate) readers: Arc<Readers>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "a change is made and consumed at once, and most are puts")]
-enum Change {
-    Put(Row, Expect),
-    Delete(Key, Expect),
-}
-
-impl Change {
-    fn expects(&self) -> (&Key, Expect) {
-        match self {
-            Change::Put(row, expect) => (&row.key, *expect),
-            Change::Delete(key, expect) => (key, *expect),
-        }
-    }
+struct Change {
+    key: Key,
+    expect: Expect,
+    /// `None`: the record is deleted.
+    row: Option<Row>,
 }
 
 impl EmbeddedStore {
-    pub(crate) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> EmbeddedStore {
-        EmbeddedStore { writer, readers }
-    }
-
     pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let (now, limit) = (now.as_millis(), pages::row_count(limit));
-        self.writer
-            .run(move |connection| {
-                let mut removed = 0;
-                for table in ["records", "bodies"] {
-                    let sql = format!(
-                        "DELETE FROM {table} WHERE rowid IN
-                             (SELECT rowid FROM {table} WHERE remove_at <= ?1 ORDER BY remove_at LIMIT ?2)"
-                    );
-                    removed += connection.prepare_cached(&sql)?.execute(params![now, limit])?;
-                }
-                Ok(removed)
-            })
-            .await
-            .map_err(StoreError::from)
+        let purge = move |connection: &Connection| {
+            let mut removed = 0;
+            for table in ["records", "bodies"] {
+                let sql = format!(
+                    "DELETE FROM {table} WHERE rowid IN
+                         (SELECT rowid FROM {table} WHERE remove_at <= ?1 ORDER BY remove_at LIMIT ?2)"
+                );
+                removed += connection.prepare_cached(&sql)?.execute(params![now, limit])?;
+            }
+            Ok(removed)
+        };
+        Ok(self.writer.run(purge).await?)
     }
 }
 
@@ -77,21 +63,19 @@ impl Store for EmbeddedStore {
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        self.readers.read(|connection| pages::query(connection, &query)).map_err(StoreError::from)
+        Ok(self.readers.read(|connection| pages::query(connection, &query))?)
     }
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
-        self.readers.read(|connection| pages::query_index(connection, &query)).map_err(StoreError::from)
+        Ok(self.readers.read(|connection| pages::query_index(connection, &query))?)
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
-        self.readers.read(|connection| pages::count_index(connection, &count)).map_err(StoreError::from)
+        Ok(self.readers.read(|connection| pages::count_index(connection, &count))?)
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
-        self.readers
-            .read(|connection| pages::overdue(connection, shard, until, limit))
-            .map_err(StoreError::from)
+        Ok(self.readers.read(|connection| pages::overdue(connection, shard, until, limit))?)
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
@@ -106,12 +90,8 @@ impl Store for EmbeddedStore {
             rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
         };
         let written = self.writer.run(put_all).await?;
-        Ok(records
-            .into_iter()
-            .zip(written)
-            .filter(|(_, written)| !written)
-            .map(|(record, _)| record)
-            .collect())
+        let records = records.into_iter().zip(written);
+        Ok(records.filter(|(_, written)| !written).map(|(record, _)| record).collect())
     }
 
     async fn count_outcomes(
@@ -149,11 +129,9 @@ impl Store for EmbeddedStore {
             let mut get =
                 connection.prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
             let get_one = |key: &BodyKey| {
-                get.query_row(params![key.tenant.as_str(), key.event_key.as_str()], |row| {
-                    row.get::<_, Vec<u8>>(0)
-                })
-                .optional()
-                .map(|found| found.map(Bytes::from))
+                let values = params![key.tenant.as_str(), key.event_key.as_str()];
+                let found = get.query_row(values, |row| row.get::<_, Vec<u8>>(0)).optional()?;
+                Ok(found.map(Bytes::from))
             };
             keys.iter().map(get_one).collect::<rusqlite::Result<Vec<_>>>()
         };
@@ -179,14 +157,12 @@ fn changes(writes: Vec<Write>) -> Result<Vec<Change>, StoreError> {
     if writes.len() > MAX_WRITES {
         return Err(StoreError::Invalid(format!("{} writes are more than {MAX_WRITES}", writes.len())));
     }
-    let mut changes = Vec::with_capacity(writes.len());
-    for write in writes {
-        changes.push(match write {
-            Write::Put { record, expect } => Change::Put(Row::of(&record), expect),
-            Write::Delete { key, expect } => Change::Delete(key, expect),
-        });
-    }
-    let keys: HashSet<&Key> = changes.iter().map(|change| change.expects().0).collect();
+    let change = |write| match write {
+        Write::Put { record, expect } => Change { key: record.key(), expect, row: Some(Row::of(&record)) },
+        Write::Delete { key, expect } => Change { key, expect, row: None },
+    };
+    let changes: Vec<Change> = writes.into_iter().map(change).collect();
+    let keys: HashSet<&Key> = changes.iter().map(|change| &change.key).collect();
     if keys.len() < changes.len() {
         return Err(StoreError::Invalid("a transaction can write each key only once".to_owned()));
     }
@@ -202,27 +178,27 @@ fn change(connection: &Connection, changes: &[Change]) -> rusqlite::Result<Resul
         }
     }
     for change in changes {
-        match change {
-            Change::Put(row, _) => {
+        match &change.row {
+            Some(row) => {
                 row.put(connection)?;
             }
-            Change::Delete(key, _) => rows::delete(connection, key)?,
+            None => rows::delete(connection, &change.key)?,
         }
     }
     Ok(Ok(()))
 }
 
 fn check(connection: &Connection, change: &Change) -> rusqlite::Result<Result<(), WriteError>> {
-    let (key, expect) = change.expects();
-    if matches!(change, Change::Delete(_, Expect::Any)) {
+    let Change { key, expect, row } = change;
+    if row.is_none() && *expect == Expect::Any {
         return Ok(Ok(()));
     }
     let stored = Stored::find(connection, key)?;
-    if !rows::is_expected(stored.as_ref(), expect) {
+    if !rows::is_expected(stored.as_ref(), *expect) {
         return Ok(Err(WriteError::Conflict(key.clone())));
     }
-    Ok(match (change, stored) {
-        (Change::Put(..), Some(stored)) => stored.check_format(key).map_err(WriteError::from),
+    Ok(match stored {
+        Some(stored) if row.is_some() => stored.check_format(key).map_err(WriteError::from),
         _ => Ok(()),
     })
 }
