@@ -41,7 +41,6 @@ enum Command {
     },
 }
 
-/// What to do.
 pub(crate) enum Action {
     Run(Box<Settings>),
     #[cfg(feature = "aws")]

@@ -15,10 +15,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::key::HostKey;
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
 use crate::settings::{Mode, Settings};
-use crate::{clock, greeting, key, periodic, server};
+use crate::{clock, greeting, periodic, server};
 
 /// How long requests to the API may take when everything else has stopped.
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
@@ -41,7 +42,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         settings.data.display()
     );
     let clock: Arc<dyn Clock> = Arc::new(clock);
-    let key = key::of(settings.mode).load_or_create(&settings.data, &OsEntropy)?;
+    let key = HostKey::load_or_create(settings.mode, &settings.data, &OsEntropy)?;
     let options = Options {
         visibility: settings.visibility(),
         per_group_limit: settings.url_concurrency,

@@ -11,21 +11,6 @@ use holdfast_core::ports::Entropy;
 
 use crate::settings::Mode;
 
-/// Where a mode's key is stored, and what it starts with.
-pub(crate) struct KeyFile {
-    mode: Mode,
-    name: &'static str,
-    prefix: &'static str,
-}
-
-/// A development key is printed, so a service never uses it, not even with the same folder.
-pub(crate) fn of(mode: Mode) -> KeyFile {
-    match mode {
-        Mode::Development => KeyFile { mode, name: "key", prefix: "hf_dev_" },
-        Mode::Strict => KeyFile { mode, name: "operator-key", prefix: "hf_op_" },
-    }
-}
-
 /// Not `Debug`: it holds the key.
 pub(crate) struct HostKey {
     mode: Mode,
@@ -34,6 +19,23 @@ pub(crate) struct HostKey {
 }
 
 impl HostKey {
+    pub(crate) fn load_or_create(mode: Mode, folder: &Path, entropy: &dyn Entropy) -> Result<HostKey> {
+        // A development key is printed, so a service never uses it, not even with the same folder.
+        let (name, prefix) = match mode {
+            Mode::Development => ("key", "hf_dev_"),
+            Mode::Strict => ("operator-key", "hf_op_"),
+        };
+        let path = folder.join(name);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text.trim().to_owned(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(&path, prefix, entropy)?,
+            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
+        };
+        let shown = path.display();
+        ensure!(text.starts_with("hf_"), "{shown} does not contain a key; delete it to create a new one");
+        Ok(HostKey { mode, path, text })
+    }
+
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -62,45 +64,21 @@ impl HostKey {
     }
 }
 
-impl KeyFile {
-    pub(crate) fn load_or_create(&self, folder: &Path, entropy: &dyn Entropy) -> Result<HostKey> {
-        let path = folder.join(self.name);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => {
-                let key = text.trim().to_owned();
-                ensure!(
-                    key.starts_with("hf_"),
-                    "{} does not contain a key; delete it to create a new one",
-                    path.display()
-                );
-                key
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.create(&path, entropy)?,
-            Err(error) => return Err(error).with_context(|| format!("{} cannot be read", path.display())),
-        };
-        Ok(HostKey { mode: self.mode, path, text })
-    }
-
-    fn create(&self, path: &Path, entropy: &dyn Entropy) -> Result<String> {
-        let mut random = [0; 20];
-        entropy.fill(&mut random);
-        let key = format!("{}{}", self.prefix, BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-        // Written to another file first, so that an interrupted start leaves no partial key.
-        let temporary = path.with_extension("new");
-        let write = || -> std::io::Result<()> {
-            let mut file = std::fs::OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .mode(0o600)
-                .open(&temporary)?;
-            writeln!(file, "{key}")?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, path)
-        };
-        write().with_context(|| format!("{} cannot be written", path.display()))?;
-        Ok(key)
-    }
+fn create(path: &Path, prefix: &str, entropy: &dyn Entropy) -> Result<String> {
+    let mut random = [0; 20];
+    entropy.fill(&mut random);
+    let key = format!("{prefix}{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
+    // Written to another file first, so that an interrupted start leaves no partial key.
+    let temporary = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        writeln!(file, "{key}")?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    };
+    write().with_context(|| format!("{} cannot be written", path.display()))?;
+    Ok(key)
 }
 
 #[cfg(test)]
@@ -115,8 +93,8 @@ mod tests {
     fn the_key_stays_the_same_and_only_its_owner_can_read_it() {
         let folder = tempfile::tempdir().unwrap();
         for mode in [Mode::Development, Mode::Strict] {
-            let key = of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
-            assert_eq!(of(mode).load_or_create(folder.path(), &OsEntropy).unwrap().text(), key.text());
+            let key = HostKey::load_or_create(mode, folder.path(), &OsEntropy).unwrap();
+            assert_eq!(HostKey::load_or_create(mode, folder.path(), &OsEntropy).unwrap().text(), key.text());
             let permissions = std::fs::metadata(key.path()).unwrap().permissions();
             assert_eq!(permissions.mode() & 0o777, 0o600);
         }
@@ -125,7 +103,7 @@ mod tests {
     #[test]
     fn a_service_does_not_use_the_development_key() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |mode| of(mode).load_or_create(folder.path(), &OsEntropy).unwrap();
+        let of = |mode| HostKey::load_or_create(mode, folder.path(), &OsEntropy).unwrap();
         assert_ne!(of(Mode::Development).text(), of(Mode::Strict).text());
     }
 
@@ -133,7 +111,7 @@ mod tests {
     fn a_damaged_key_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("key"), "nonsense").unwrap();
-        let refused = of(Mode::Development).load_or_create(folder.path(), &OsEntropy).err().unwrap();
+        let refused = HostKey::load_or_create(Mode::Development, folder.path(), &OsEntropy).err().unwrap();
         assert!(refused.to_string().contains("delete it"));
     }
 }

@@ -10,7 +10,6 @@ use tracing::level_filters::LevelFilter;
 
 use crate::args::LogFormat;
 
-/// Development or service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// For one person on this machine: built-in receivers, and the key is printed.

@@ -21,12 +21,12 @@ struct OverviewJson {
     at: Time,
     totals: CountsJson,
     latency_ms: Option<LatencySummary>,
-    waiting: CountJson,
-    parked: CountJson,
-    dead: CountJson,
-    urls: UrlCountsJson,
+    waiting: Count,
+    parked: Count,
+    dead: Count,
+    urls: UrlCounts,
     /// How many tenants the numbers cover.
-    tenants: CountJson,
+    tenants: Count,
     minutes: Vec<MinuteJson>,
 }
 
@@ -41,20 +41,6 @@ struct AttemptCountsJson {
     success: u64,
     failure: u64,
     interrupted: u64,
-}
-
-#[derive(Serialize)]
-struct CountJson {
-    count: u64,
-    more: bool,
-}
-
-#[derive(Serialize)]
-struct UrlCountsJson {
-    enabled: u64,
-    disabled: u64,
-    frozen: u64,
-    more: bool,
 }
 
 #[derive(Serialize)]
@@ -73,12 +59,6 @@ impl CountsJson {
     }
 }
 
-impl From<Count> for CountJson {
-    fn from(Count { count, more }: Count) -> CountJson {
-        CountJson { count, more }
-    }
-}
-
 /// Of one tenant, or the sum of all.
 pub(crate) async fn overview(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
     let minutes = params.number("minutes", 1..=MAX_MINUTES_SHOWN).unwrap_or(DEFAULT_MINUTES);
@@ -91,7 +71,6 @@ pub(crate) async fn overview(scope: ListScope, mut params: Params) -> Result<Res
     for tenant in tenants.iter().skip(1) {
         overview.add(&engine.overview(tenant, minutes).await?);
     }
-    let UrlCounts { enabled, disabled, frozen, more: more_urls } = overview.urls;
     let minutes = overview.minutes.iter().map(|(minute, counts)| MinuteJson {
         minute: Time(*minute),
         counts: CountsJson::of(counts),
@@ -101,11 +80,11 @@ pub(crate) async fn overview(scope: ListScope, mut params: Params) -> Result<Res
         at: Time(overview.at),
         totals: CountsJson::of(&overview.totals),
         latency_ms: overview.totals.latency.summary(),
-        waiting: overview.waiting.into(),
-        parked: overview.parked.into(),
-        dead: overview.dead.into(),
-        urls: UrlCountsJson { enabled, disabled, frozen, more: more_urls },
-        tenants: CountJson { count: tenants.len() as u64, more },
+        waiting: overview.waiting,
+        parked: overview.parked,
+        dead: overview.dead,
+        urls: overview.urls,
+        tenants: Count { count: tenants.len() as u64, more },
         minutes: minutes.collect(),
     }))
 }

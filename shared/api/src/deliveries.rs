@@ -1,7 +1,7 @@
 //! `/v1/deliveries`
 
 use axum::response::Response;
-use holdfast_core::engine::{DeliveryFilter, DeliveryView, ListError, ListPage, Scope};
+use holdfast_core::engine::{DeliveryFilter, DeliveryView, ListError, Page, Scope};
 use holdfast_core::records::Attempt;
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use serde::Serialize;
@@ -128,7 +128,7 @@ pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Respons
     let filter = parse_filter(&mut params);
     let (engine, filter) = (&scope.app.engine, filter.as_ref());
     let load = |tenant, after, limit| async move {
-        let empty = ListPage { items: Vec::new(), next: None };
+        let empty = Page { items: Vec::new(), next: None };
         let Some(filter) = filter else { return Ok(empty) };
         match engine.list_deliveries(&tenant, filter, after, limit).await {
             Ok(page) => Ok(page),

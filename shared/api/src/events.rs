@@ -32,7 +32,6 @@ pub(crate) async fn accept(
 ) -> Result<Response, Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
     let accepted = accept_with_retries(&engine, &tenant, &body, is_list).await?;
-    let accepted = accepted.map_err(|error| problem(error, is_list))?;
     #[derive(Serialize)]
     struct ItemsJson<'a> {
         items: &'a [Accepted],
@@ -49,23 +48,17 @@ async fn accept_with_retries(
     tenant: &Tenant,
     body: &[u8],
     is_list: bool,
-) -> Result<Result<Vec<Accepted>, AcceptError>, Problem> {
-    let accept = async || Ok::<_, Problem>(engine.accept(tenant, parse_events(body, is_list)?).await);
-    let is_busy = |result: &Result<_, _>| matches!(result, Err(AcceptError::Busy { .. }));
-    let mut result = accept().await?;
-    if !is_busy(&result) {
-        return Ok(result);
-    }
+) -> Result<Vec<Accepted>, Problem> {
     let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
-    ticks.tick().await;
-    for _ in 0..MAX_BUSY_RETRIES {
+    let mut retries = 0;
+    loop {
+        // The first tick comes at once.
         ticks.tick().await;
-        result = accept().await?;
-        if !is_busy(&result) {
-            break;
+        match engine.accept(tenant, parse_events(body, is_list)?).await {
+            Err(AcceptError::Busy { .. }) if retries < MAX_BUSY_RETRIES => retries += 1,
+            result => return result.map_err(|error| problem(error, is_list)),
         }
     }
-    Ok(result)
 }
 
 fn problem(error: AcceptError, is_list: bool) -> Problem {

@@ -25,7 +25,6 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The whole body of a request.
     pub(crate) fn of_body(body: &'a [u8]) -> Result<Fields<'a>, Problem> {
         let object: Object<'a> = serde_json::from_slice(body).map_err(|e| not_json(&e, "a JSON object"))?;
         Ok(Fields::new(object, None))

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::engine::{DeleteKeyError, ListPage, NewKey};
+use holdfast_core::engine::{DeleteKeyError, NewKey, Page};
 use holdfast_core::ids::Tenant;
 use holdfast_core::records::KeyRecord;
 use holdfast_core::rules::access::Role;
@@ -134,7 +134,7 @@ pub(crate) async fn list(Operator { app, tenant }: Operator, params: Params) -> 
     let stored = if built_in.len() < request.limit {
         app.engine.list_keys(tenant.as_ref(), after, request.limit - built_in.len()).await?
     } else {
-        ListPage { items: Vec::new(), next: Some((skipped + built_in.len()).to_string()) }
+        Page { items: Vec::new(), next: Some((skipped + built_in.len()).to_string()) }
     };
     let built_in = built_in.into_iter().map(|key| KeyJson::of_built_in(key));
     let items = built_in.chain(stored.items.iter().map(KeyJson::of)).collect();

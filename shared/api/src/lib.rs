@@ -32,7 +32,6 @@ pub use openapi::DOCUMENT;
 pub use problem::{FieldError, Problem};
 pub use routes::{ROUTES, router};
 
-/// What all handlers share.
 pub struct App {
     pub engine: Arc<Engine>,
     pub keys: Keys,

@@ -21,7 +21,6 @@ const PARTS: &[&str] = &[
     include_str!("../openapi/keys.json"),
 ];
 
-/// The whole document.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let mut document = Value::Null;
     for part in PARTS {

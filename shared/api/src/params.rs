@@ -31,7 +31,6 @@ pub(crate) struct Params {
     errors: Vec<FieldError>,
 }
 
-/// Which page of a list is requested.
 pub(crate) struct PageRequest {
     pub(crate) limit: usize,
     pub(crate) after: Option<String>,
@@ -119,7 +118,6 @@ impl Params {
         time
     }
 
-    /// Takes a number in this range.
     pub(crate) fn number(&mut self, name: &'static str, range: RangeInclusive<u32>) -> Option<u32> {
         let given = self.take(name)?;
         let number = given.parse().ok().filter(|number| range.contains(number));

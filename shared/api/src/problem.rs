@@ -46,7 +46,8 @@ struct ProblemBody<'a> {
 }
 
 impl Problem {
-    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
+    #[must_use]
+    pub fn new(status: StatusCode, detail: impl Into<String>) -> Problem {
         Problem { status, detail: detail.into(), errors: Vec::new(), header: None }
     }
 

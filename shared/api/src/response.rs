@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use holdfast_core::engine::ListPage;
+use holdfast_core::engine::Page;
 use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 use serde::{Serialize, Serializer};
@@ -39,15 +39,9 @@ pub(crate) fn empty(status: StatusCode) -> Response {
     response
 }
 
-#[derive(Serialize)]
-struct ListJson<T> {
-    items: Vec<T>,
-    next: Option<String>,
-}
-
 /// One page of a list. In a list of all tenants each item names its tenant.
 pub(crate) fn list<'a, T, J: Serialize>(
-    page: &'a ListPage<ListItem<T>>,
+    page: &'a Page<ListItem<T>>,
     mut to_json: impl FnMut(&'a T) -> J,
 ) -> Response {
     #[derive(Serialize)]
@@ -63,7 +57,7 @@ pub(crate) fn list<'a, T, J: Serialize>(
 
 /// One page of a list whose items are ready to be shown.
 pub(crate) fn list_of<J: Serialize>(items: Vec<J>, next: Option<String>) -> Response {
-    ok(&ListJson { items, next })
+    ok(&Page { items, next })
 }
 
 /// A time as the API writes it: RFC 3339 in UTC.

@@ -11,7 +11,6 @@ pub(crate) fn excerpt(value: &str) -> String {
     }
 }
 
-/// A value in quotation marks.
 pub(crate) fn quote(value: &str) -> String {
     format!("{:?}", excerpt(value))
 }

@@ -45,7 +45,6 @@ struct UrlDetailsJson<'a> {
     history: Vec<StateChangeJson<'a>>,
 }
 
-/// What an enable releases.
 #[derive(Serialize)]
 struct ReleaseJson {
     released: u64,

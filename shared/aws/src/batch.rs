@@ -21,7 +21,6 @@ pub struct Item {
     pub received: Received,
 }
 
-/// What became of a batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// The ids of the messages that stay in the queue, in their order.
@@ -29,7 +28,6 @@ pub struct Settled {
     pub dead_letters: usize,
 }
 
-/// What is needed to settle a message.
 struct Handle {
     id: String,
     receipt: Receipt,

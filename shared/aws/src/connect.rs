@@ -15,7 +15,6 @@ use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
 
 pub use aws_config::SdkConfig;
 
-/// How long to wait for AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// For one request.

@@ -16,7 +16,6 @@ impl RequestCounter {
         RequestCounter::default()
     }
 
-    /// The number of all requests.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.lock().values().sum()

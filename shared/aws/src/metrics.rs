@@ -72,7 +72,6 @@ pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> Option<String> {
     Some(Value::Object(members).to_string())
 }
 
-/// Prints the line, if there are metrics.
 pub fn publish(stack: &str, at: Timestamp, metrics: &[Metric]) {
     if let Some(line) = line(stack, at, metrics) {
         println!("{line}");

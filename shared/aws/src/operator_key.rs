@@ -17,7 +17,6 @@ pub struct OperatorKey {
     pub change: &'static str,
 }
 
-/// Reads the operator key from Secrets Manager.
 pub(crate) async fn fetch(sdk: &SdkConfig, secret: &str) -> Result<OperatorKey, Faults> {
     let client = aws_sdk_secretsmanager::Client::new(sdk);
     let response = client

@@ -13,7 +13,6 @@ use crate::response::MAX_RESPONSE_BYTES;
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why a configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("the HTTP timeout must be more than zero")]

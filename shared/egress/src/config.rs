@@ -2,7 +2,6 @@ use std::time::Duration;
 
 use holdfast_core::rules::guard::{Guard, ProxyUrl};
 
-/// How attempts are made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressConfig {
     /// From the start of an attempt to the end of its response.

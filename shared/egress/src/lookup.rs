@@ -9,7 +9,6 @@ pub trait Lookup: Send + Sync {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// The operating system's resolver.
 pub struct SystemLookup;
 
 #[async_trait]

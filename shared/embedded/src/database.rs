@@ -39,7 +39,6 @@ impl Database {
         Ok(database)
     }
 
-    /// A small value, by name.
     pub fn meta(&self, name: &str) -> Result<Option<String>, OpenError> {
         read_meta(&self.connection, name).map_err(|e| failed(&self.file, &e))
     }

@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use holdfast_core::ports::{QueueError, StoreError};
 
-/// Why a database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("the folder {} cannot be created or written to: {why}", .dir.display())]
@@ -18,7 +17,6 @@ pub enum OpenError {
     Failed { file: PathBuf, why: String },
 }
 
-/// Why a call to the open database failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(transparent)]

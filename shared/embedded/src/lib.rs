@@ -31,7 +31,6 @@ pub use store::EmbeddedStore;
 use readers::Readers;
 use writer::Writer;
 
-/// The ports of one open database.
 pub struct Embedded {
     pub store: Arc<EmbeddedStore>,
     pub queue: Arc<EmbeddedQueue>,

@@ -11,7 +11,6 @@ pub struct Options {
     pub memory_messages: usize,
     /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,
-    /// How many reads can run at the same time.
     pub readers: usize,
 }
 

@@ -11,7 +11,6 @@ use crate::error::{Failure, OpenError};
 /// How many jobs share a commit at most.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
 
-/// Something to write.
 pub(crate) trait Job: Send {
     /// Makes the change, inside a transaction with others. Called again if that transaction failed. If the change turns out not to
     /// be wanted, because a condition does not hold, it writes nothing and returns no error.

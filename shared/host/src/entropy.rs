@@ -1,6 +1,5 @@
 use holdfast_core::ports::Entropy;
 
-/// The operating system's randomness.
 pub struct OsEntropy;
 
 impl Entropy for OsEntropy {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use holdfast_aws::queue::{DeadLetter, read_message};
-use holdfast_core::records::{DeliveryTicket, Message, Unreadable};
+use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message, Unreadable};
 
 const MAX_WHY_CHARS: usize = 200;
 
@@ -41,13 +41,8 @@ pub(super) fn everything(letter: &DeadLetter) -> String {
 
 fn about(letter: &DeadLetter) -> String {
     match read_message(&letter.text) {
-        Ok(Message::FirstAttempt(first)) => {
-            format!(
-                "first_attempt delivery={} tenant={} url={}",
-                first.key.id(),
-                first.key.tenant,
-                first.url_id
-            )
+        Ok(Message::FirstAttempt(FirstAttempt { key, url_id, .. })) => {
+            format!("first_attempt delivery={} tenant={} url={url_id}", key.id(), key.tenant)
         }
         Ok(Message::Delivery(DeliveryTicket { key, url_id, epoch, n })) => {
             format!("delivery delivery={} tenant={} url={url_id} epoch={epoch} n={n}", key.id(), key.tenant)

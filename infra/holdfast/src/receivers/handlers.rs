@@ -9,11 +9,12 @@ use axum::extract::{Path, Query, State};
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use holdfast_api::Problem;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use super::bad_request;
 use super::name::Name;
-use super::problem::Problem;
 use super::receiver::{MAX_REQUESTS, View};
 use super::record::Arrived;
 use super::reply::Reply;
@@ -24,7 +25,6 @@ const DEFAULT_LIMIT: usize = 100;
 /// Longer than any attempt waits, but limited, so that a forgotten client does not keep its connection open.
 const HANG_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// `POST /dev/receiver/{name}`
 pub(super) async fn receive(
     State(receivers): State<Arc<Receivers>>,
     Path(name): Path<String>,
@@ -43,7 +43,6 @@ pub(super) async fn receive(
     Ok(response)
 }
 
-/// `PUT /dev/receiver/{name}`
 pub(super) async fn switch(
     State(receivers): State<Arc<Receivers>>,
     Path(name): Path<String>,
@@ -54,7 +53,6 @@ pub(super) async fn switch(
     receivers.switch(&name, setting).map(Json)
 }
 
-/// `GET /dev/receiver/{name}?limit=`
 pub(super) async fn show(
     State(receivers): State<Arc<Receivers>>,
     Path(name): Path<String>,
@@ -65,7 +63,6 @@ pub(super) async fn show(
     Ok(Json(receivers.show(&name, limit)))
 }
 
-/// `DELETE /dev/receiver/{name}`
 pub(super) async fn forget(
     State(receivers): State<Arc<Receivers>>,
     Path(name): Path<String>,
@@ -74,7 +71,6 @@ pub(super) async fn forget(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /dev/receiver`
 pub(super) async fn list(State(receivers): State<Arc<Receivers>>) -> Json<Value> {
     Json(json!({ "receivers": receivers.list() }))
 }
@@ -83,7 +79,7 @@ fn parse_limit(text: &str) -> Result<usize, Problem> {
     text.parse()
         .ok()
         .filter(|limit| (1..=MAX_REQUESTS).contains(limit))
-        .ok_or_else(|| Problem::bad_request(format!("limit: must be a number from 1 to {MAX_REQUESTS}")))
+        .ok_or_else(|| bad_request(format!("limit: must be a number from 1 to {MAX_REQUESTS}")))
 }
 
 /// With a short text, so that there is something to see where responses are shown.

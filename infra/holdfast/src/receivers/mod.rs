@@ -15,7 +15,6 @@
 
 mod handlers;
 mod name;
-mod problem;
 mod receiver;
 mod record;
 mod reply;
@@ -27,7 +26,9 @@ mod tests;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::routing::{get, post};
+use holdfast_api::Problem;
 
 pub(crate) use state::Receivers;
 
@@ -38,4 +39,9 @@ pub(crate) fn router(receivers: Arc<Receivers>) -> Router {
         .route("/dev/receiver", get(handlers::list))
         .route("/dev/receiver/{name}", one)
         .with_state(receivers)
+}
+
+/// The detail starts with the name of the invalid field.
+fn bad_request(detail: impl Into<String>) -> Problem {
+    Problem::new(StatusCode::BAD_REQUEST, detail)
 }

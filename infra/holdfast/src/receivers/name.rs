@@ -1,9 +1,10 @@
-use super::problem::Problem;
+use holdfast_api::Problem;
+
+use super::bad_request;
 use super::reply::{FINAL_STATUSES, Reply};
 
 const MAX_LENGTH: usize = 64;
 
-/// The checked name of a receiver.
 pub(super) struct Name {
     pub(super) text: String,
     /// How a receiver of this name always responds; `None` if it can be switched.
@@ -14,7 +15,7 @@ impl Name {
     pub(super) fn parse(text: String) -> Result<Name, Problem> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if text.is_empty() || text.len() > MAX_LENGTH || !text.chars().all(fits) {
-            return Err(Problem::bad_request(format!(
+            return Err(bad_request(format!(
                 "name: a receiver's name is 1 to {MAX_LENGTH} letters, digits, '-', '_' or '.'"
             )));
         }
@@ -33,6 +34,6 @@ fn fixed_reply(text: &str) -> Result<Option<Reply>, Problem> {
     }
     match text.parse::<u16>() {
         Ok(status) if FINAL_STATUSES.contains(&status) && text.len() == 3 => Ok(Some(Reply::Status(status))),
-        _ => Err(Problem::bad_request("name: a number must be a status from 200 to 599")),
+        _ => Err(bad_request("name: a number must be a status from 200 to 599")),
     }
 }

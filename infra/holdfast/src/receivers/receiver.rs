@@ -12,7 +12,6 @@ pub(super) const MAX_REQUESTS: usize = 1_000;
 /// How many bytes of bodies a receiver keeps: large bodies displace older requests sooner.
 const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
-/// One receiver: its setting and its requests.
 pub(super) struct Receiver {
     pub(super) setting: Setting,
     received: u64,
@@ -23,7 +22,6 @@ pub(super) struct Receiver {
     body_bytes: usize,
 }
 
-/// A receiver as it is shown.
 #[derive(Serialize)]
 pub(super) struct View {
     name: String,

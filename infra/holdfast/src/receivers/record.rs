@@ -11,7 +11,6 @@ use super::reply::Reply;
 const SHOWN_HEADERS: [&str; 5] =
     ["webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "user-agent"];
 
-/// One request as it arrived.
 #[derive(Clone, Serialize)]
 pub(super) struct Arrived {
     headers: BTreeMap<&'static str, String>,
@@ -34,7 +33,6 @@ impl Arrived {
     }
 }
 
-/// One request as it is shown.
 #[derive(Clone, Serialize)]
 pub(super) struct Recorded {
     /// Counts from 1 for each receiver.

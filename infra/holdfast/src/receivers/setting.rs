@@ -1,7 +1,8 @@
+use holdfast_api::Problem;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::problem::Problem;
+use super::bad_request;
 use super::reply::{FINAL_STATUSES, Reply};
 
 /// How a receiver that can be switched responds. `PUT` takes `{"answer": 503}` or `{"answer": "hang"}`; absent fields have their
@@ -34,8 +35,8 @@ impl Setting {
     }
 
     pub(super) fn parse(body: &[u8]) -> Result<Setting, Problem> {
-        let fields: Map<String, Value> = serde_json::from_slice(body)
-            .map_err(|e| Problem::bad_request(format!("body: not a JSON object: {e}")))?;
+        let fields: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|e| bad_request(format!("body: not a JSON object: {e}")))?;
         let mut setting = Setting::default();
         for (name, value) in &fields {
             match name.as_str() {
@@ -43,7 +44,7 @@ impl Setting {
                 "retry_after" => setting.retry_after = Some(parse_count(name, value)?),
                 "fail_next" => setting.fail_next = parse_count(name, value)?,
                 _ => {
-                    return Err(Problem::bad_request(format!(
+                    return Err(bad_request(format!(
                         "{name}: unknown field; the fields are answer, retry_after and fail_next"
                     )));
                 }
@@ -69,12 +70,12 @@ fn parse_answer(value: &Value) -> Result<Reply, Problem> {
     let status = value.as_u64().and_then(|n| u16::try_from(n).ok()).filter(|n| FINAL_STATUSES.contains(n));
     status
         .map(Reply::Status)
-        .ok_or_else(|| Problem::bad_request("answer: must be a status from 200 to 599, or \"hang\""))
+        .ok_or_else(|| bad_request("answer: must be a status from 200 to 599, or \"hang\""))
 }
 
 fn parse_count(name: &str, value: &Value) -> Result<u32, Problem> {
     value
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
-        .ok_or_else(|| Problem::bad_request(format!("{name}: must be a whole number, zero or more")))
+        .ok_or_else(|| bad_request(format!("{name}: must be a whole number, zero or more")))
 }

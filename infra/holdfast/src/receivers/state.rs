@@ -2,10 +2,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::http::StatusCode;
+use holdfast_api::Problem;
 use holdfast_core::ports::Clock;
 
 use super::name::Name;
-use super::problem::Problem;
 use super::receiver::{Receiver, View};
 use super::record::Arrived;
 use super::reply::Reply;
@@ -14,7 +14,6 @@ use super::setting::Setting;
 /// Receivers with a status as their name are limited in number anyway.
 const MAX_SWITCHABLE: usize = 1_000;
 
-/// All built-in receivers.
 pub(crate) struct Receivers {
     clock: Arc<dyn Clock>,
     kinds: Mutex<Kinds>,
@@ -42,7 +41,7 @@ impl Receivers {
                 "the receiver '{}' always responds {reply}; switch one with another name, such as 'orders'",
                 name.text
             );
-            return Err(Problem { status: StatusCode::CONFLICT, detail });
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
         }
         let mut kinds = self.lock();
         let receiver = kinds.find_or_create(name)?;
@@ -88,7 +87,7 @@ impl Kinds {
         if full && name.fixed.is_none() && !by_name.contains_key(&name.text) {
             let detail =
                 format!("there are {MAX_SWITCHABLE} receivers already; delete some that are not switched");
-            return Err(Problem { status: StatusCode::INSUFFICIENT_STORAGE, detail });
+            return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, detail));
         }
         Ok(by_name.entry(name.text.clone()).or_insert_with(|| create(name)))
     }

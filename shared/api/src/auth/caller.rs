@@ -15,7 +15,6 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Checks the key and its role.
     pub(super) async fn authenticate(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
         let key = given.ok_or_else(Problem::unauthorized)?;

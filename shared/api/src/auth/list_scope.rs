@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::engine::ListPage;
+use holdfast_core::engine::Page;
 use holdfast_core::ids::Tenant;
 
 use crate::params::Params;
@@ -65,31 +65,31 @@ impl ListScope {
     }
 
     /// One page, with the cursor of the next. `load` returns a page of one tenant, given the position to start after and the limit.
-    pub(crate) async fn list<T, P: Future<Output = Result<ListPage<T>, Problem>>>(
+    pub(crate) async fn list<T, P: Future<Output = Result<Page<T>, Problem>>>(
         &self,
         list: &str,
         params: Params,
         load: impl Fn(Tenant, Option<String>, usize) -> P,
-    ) -> Result<ListPage<ListItem<T>>, Problem> {
+    ) -> Result<Page<ListItem<T>>, Problem> {
         let request = params.page("cursor", list, &self.cursor_tenant())?;
         let page = match &self.tenant {
             Some(tenant) => {
                 let page = load(tenant.clone(), request.after, request.limit).await?;
                 let items = page.items.into_iter().map(|item| ListItem { tenant: None, item }).collect();
-                ListPage { items, next: page.next }
+                Page { items, next: page.next }
             }
             None => self.list_all(request.after, request.limit, load).await?,
         };
-        Ok(ListPage { next: page.next.map(|next| request.cursors.encode(&next)), ..page })
+        Ok(Page { next: page.next.map(|next| request.cursors.encode(&next)), ..page })
     }
 
     /// Tenant by tenant, in the order of their names.
-    async fn list_all<T, P: Future<Output = Result<ListPage<T>, Problem>>>(
+    async fn list_all<T, P: Future<Output = Result<Page<T>, Problem>>>(
         &self,
         after: Option<String>,
         limit: usize,
         load: impl Fn(Tenant, Option<String>, usize) -> P,
-    ) -> Result<ListPage<ListItem<T>>, Problem> {
+    ) -> Result<Page<ListItem<T>>, Problem> {
         let mut items = Vec::new();
         let mut position = after.as_deref().map(Position::decode);
         for _ in 0..MAX_TENANTS_PER_REQUEST {
@@ -97,7 +97,7 @@ impl ListScope {
                 Some(Position { tenant, after: Some(after) }) => (tenant, Some(after)),
                 finished => match self.next_tenant(finished.map(|last| last.tenant).as_ref()).await? {
                     Some(tenant) => (tenant, None),
-                    None => return Ok(ListPage { items, next: None }),
+                    None => return Ok(Page { items, next: None }),
                 },
             };
             let page = load(tenant.clone(), after, limit - items.len()).await?;
@@ -109,7 +109,7 @@ impl ListScope {
                 break;
             }
         }
-        Ok(ListPage { items, next: position.map(Position::encode) })
+        Ok(Page { items, next: position.map(Position::encode) })
     }
 
     /// The first tenant after this one, stored or home of a built-in key.

@@ -50,7 +50,6 @@ pub struct Config {
     pub log_level: tracing::Level,
 }
 
-/// For the functions that serve the API.
 #[derive(Clone, Debug)]
 pub struct ApiConfig {
     pub common: Config,
@@ -65,7 +64,6 @@ pub struct DeliverConfig {
     pub trigger: Trigger,
 }
 
-/// What invokes the function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     Queue(QueueName),

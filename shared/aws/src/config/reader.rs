@@ -73,7 +73,6 @@ impl<'a> Reader<'a> {
         parse(&text).map_err(|bad| bad.iter().for_each(|each| self.fault(format!("{name}: {each}")))).ok()
     }
 
-    /// The result, if there is no fault.
     pub(super) fn finish<T>(self, made: impl FnOnce() -> Option<T>) -> Result<T, Faults> {
         if !self.faults.is_empty() {
             return Err(Faults(self.faults));

@@ -48,7 +48,6 @@ where
     start::exit(function, run.await)
 }
 
-/// Answers one event.
 pub async fn answer<S, B>(service: S, event: Box<RawValue>) -> Result<Reply, Diagnostic>
 where
     S: Service<Request<Full<Bytes>>, Response = Response<B>, Error = Infallible>,

@@ -12,7 +12,6 @@ use crate::call_error::CallError;
 const MAX_ENTRIES: usize = 10;
 /// Bodies and message attributes together; ids, groups and delays do not count. A queue may be configured to take more.
 const MAX_BYTES: usize = 262_144;
-/// How many requests run at the same time.
 const MAX_CONCURRENT: usize = 16;
 /// How often an entry is tried in all. A whole request that fails has been repeated by the SDK already.
 const MAX_TRIES: u32 = 4;

@@ -82,7 +82,6 @@ impl DeadLetters {
         Ok(found)
     }
 
-    /// Makes messages visible again at once.
     pub async fn give_back(&self, letters: impl IntoIterator<Item = &DeadLetter>) -> Result<(), QueueError> {
         let waits = letters.into_iter().map(|letter| (placed(letter), Duration::ZERO)).collect();
         none_left(change_visibility(&self.client, &self.url, waits).await)

@@ -1,6 +1,6 @@
 //! Creates, lists, deletes and authenticates keys, and lists tenants.
 
-use super::{ConflictRetries, Engine, ListPage, Loaded, Result, Unavailable};
+use super::{ConflictRetries, Engine, Loaded, Page, Result, Unavailable};
 use crate::ids::{KeyId, Tenant, fingerprint};
 use crate::ports::{Expect, Query, Write};
 use crate::records::{KeyRecord, OperatorGuard, TenantRecord};
@@ -82,8 +82,8 @@ impl Engine {
         tenant: Option<&Tenant>,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<KeyRecord>> {
-        let mut page = ListPage { items: Vec::new(), next: after };
+    ) -> Result<Page<KeyRecord>> {
+        let mut page = Page { items: Vec::new(), next: after };
         let mut scanned = 0;
         loop {
             let found = self.keys_after(page.next.take(), limit - page.items.len()).await?;
@@ -131,18 +131,18 @@ impl Engine {
     }
 
     /// The names of tenants, in order, beyond `after`.
-    pub async fn list_tenants(&self, after: Option<&Tenant>, limit: usize) -> Result<ListPage<Tenant>> {
+    pub async fn list_tenants(&self, after: Option<&Tenant>, limit: usize) -> Result<Page<Tenant>> {
         let query = Query::of(TenantRecord::PARTITION, limit).after(after.map(|tenant| tenant.0.clone()));
         let page = self.repository.list::<TenantRecord>(query).await?;
         let items = page.items.into_iter().map(|record| record.tenant).collect();
-        Ok(ListPage { items, next: page.next })
+        Ok(Page { items, next: page.next })
     }
 
     async fn get_key(&self, id: &KeyId) -> Result<Option<Loaded<KeyRecord>>> {
         self.repository.get(KeyRecord::key(id)).await
     }
 
-    async fn keys_after(&self, after: Option<String>, limit: usize) -> Result<ListPage<KeyRecord>> {
+    async fn keys_after(&self, after: Option<String>, limit: usize) -> Result<Page<KeyRecord>> {
         self.repository.list(Query::of(KeyRecord::PARTITION, limit).after(after)).await
     }
 

@@ -61,6 +61,7 @@ mod urls;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use crate::ports::Page;
 pub use accept::{AcceptError, Accepted, NewEvent};
 pub use counters::Counters;
 pub use error::Unavailable;
@@ -71,7 +72,6 @@ pub use inspect::{
 pub use keys::{CreatedKey, DeleteKeyError, NewKey};
 pub use recover::SweepReport;
 pub use replay::ReplayError;
-pub use repository::ListPage;
 pub use settings::{DeliveryLog, Settings};
 pub use subscriptions::{
     NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, UpdateError,

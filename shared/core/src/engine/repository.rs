@@ -39,13 +39,6 @@ impl<T> Loaded<T> {
     }
 }
 
-/// One page of a list, and where the next one starts.
-#[derive(Clone, Debug)]
-pub struct ListPage<T> {
-    pub items: Vec<T>,
-    pub next: Option<String>,
-}
-
 /// What an update makes of a record.
 pub(super) enum Change<T, R> {
     /// The record as it shall be, what is written in the same transaction, and what the caller gets then.
@@ -127,12 +120,12 @@ impl Repository {
 
     /// One page of a partition, without the records of other kinds. An error if a newer release wrote one of them: a list that
     /// leaves it out would not be true.
-    pub(super) async fn list<T: Kind>(&self, query: Query) -> Result<ListPage<T>> {
+    pub(super) async fn list<T: Kind>(&self, query: Query) -> Result<Page<T>> {
         of_kind(self.store.query(query).await?)
     }
 
     /// The same of a list index, which may lag behind.
-    pub(super) async fn list_index<T: Kind>(&self, query: IndexQuery) -> Result<ListPage<T>> {
+    pub(super) async fn list_index<T: Kind>(&self, query: IndexQuery) -> Result<Page<T>> {
         of_kind(self.store.query_index(query).await?)
     }
 
@@ -195,7 +188,7 @@ impl Repository {
         id: &UrlId,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<ParkedPointer>> {
+    ) -> Result<Page<ParkedPointer>> {
         self.list(Query::of(ParkedPointer::partition(tenant, id), limit).after(after)).await
     }
 
@@ -250,8 +243,8 @@ fn pointer(record: &DeliveryRecord) -> Option<ParkedPointer> {
     (record.progress.state == DeliveryState::Parked).then(|| ParkedPointer::of(record))
 }
 
-fn of_kind<T: Kind>(page: Page) -> Result<ListPage<T>> {
+fn of_kind<T: Kind>(page: Page) -> Result<Page<T>> {
     let loaded = page.items.into_iter().filter_map(|found| typed(Some(found)).transpose());
     let items = loaded.map(|loaded| loaded.map(|loaded| loaded.record)).collect::<Result<_, _>>()?;
-    Ok(ListPage { items, next: page.next })
+    Ok(Page { items, next: page.next })
 }

@@ -8,7 +8,6 @@ use crate::rules::backoff::Trouble;
 /// What a dependency said, for the log. Shared, because one failed call may concern many messages.
 pub type Source = Arc<dyn Error + Send + Sync>;
 
-/// Why a call to the store did not do what it should.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the store is throttling requests")]
@@ -40,7 +39,6 @@ pub enum WriteError {
     Store(#[from] StoreError),
 }
 
-/// Why a call to a queue did not do what it should.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
     #[error("the queue is throttling requests")]

@@ -1,5 +1,6 @@
 use async_trait::async_trait;
 use bytes::Bytes;
+use serde::Serialize;
 
 use super::error::{StoreError, WriteError};
 use crate::ids::{DeliveryKey, EventKey, Tenant, UrlId};
@@ -161,16 +162,17 @@ pub struct IndexCount {
 }
 
 /// How many there are, as far as was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Count {
     pub count: u64,
     /// There are more than were counted.
     pub more: bool,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Page {
-    pub items: Vec<Versioned>,
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Page<T = Versioned> {
+    pub items: Vec<T>,
     /// Where the next page starts; `None` if this was the last one. Opaque: hand it back as `after`.
     pub next: Option<String>,
 }

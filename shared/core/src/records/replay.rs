@@ -35,7 +35,6 @@ pub struct ReplayRecord {
     pub remove_at: Option<Timestamp>,
 }
 
-/// What is replayed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayOf {
@@ -151,7 +150,6 @@ impl BulkReplay {
         }
     }
 
-    /// Begins a step.
     pub fn claim_step(&mut self, now: Timestamp, failures: u64, generation: u64) {
         if generation != self.generation {
             self.generation = generation;

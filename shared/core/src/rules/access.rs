@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-/// What a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -75,7 +75,6 @@ fn bin_of(ms: u64) -> usize {
     (u64::BITS - ms.leading_zeros()).min(BINS as u32 - 1) as usize
 }
 
-/// The lower bound of a bin.
 fn lower_of(bin: usize) -> u64 {
     if bin == 0 { 0 } else { 1 << (bin - 1) }
 }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-/// Why a message could not be handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The batch ran out of time, or another writer came first: the next try is likely to succeed.

@@ -40,7 +40,6 @@ impl DeliveryState {
     }
 }
 
-/// Why a delivery is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
@@ -54,7 +53,6 @@ pub enum Reason {
     Inactive,
 }
 
-/// How an attempt is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttemptOutcome {
@@ -137,7 +135,6 @@ impl Progress {
         }
     }
 
-    /// The attempt that is next.
     #[must_use]
     pub fn number(&self) -> AttemptNumber {
         AttemptNumber { epoch: self.epoch, n: self.next_attempt }
@@ -164,7 +161,6 @@ impl Progress {
         self.lease.is_some_and(|lease| lease.until_real > now_real)
     }
 
-    /// Takes the lease on the next attempt.
     pub fn claim(&mut self, now: Now, function_timeout: Duration) {
         debug_assert!(self.state.is_live(), "a finished delivery is not attempted");
         debug_assert!(!self.is_leased(now.real), "an attempt is made by one function at a time");

@@ -27,7 +27,6 @@ impl Default for Schedule {
     }
 }
 
-/// What follows a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     RetryAt(Timestamp),

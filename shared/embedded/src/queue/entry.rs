@@ -26,7 +26,6 @@ pub(super) struct Limits {
 /// A message as far as this release can read it.
 pub(super) type Decoded = Result<Message, UnreadableMessage>;
 
-/// A message in memory.
 pub(super) struct Entry {
     pub(super) message: Decoded,
     pub(super) group: Arc<str>,

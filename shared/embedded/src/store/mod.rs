@@ -20,7 +20,6 @@ use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
 
-/// The store in a file.
 pub struct EmbeddedStore {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,

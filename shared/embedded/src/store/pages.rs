@@ -45,7 +45,6 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Fail
     page(connection, &sql, values, query.limit, |row| row.get(3))
 }
 
-/// The columns of a list: partition and sort.
 fn columns(index: ListIndex) -> (&'static str, &'static str) {
     match index {
         ListIndex::ByTenant => ("by_tenant", "list_sort"),

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 
-use super::super::{Engine, ListPage, Result, Unavailable};
+use super::super::{Engine, Page, Result, Unavailable};
 use super::{DeliveryView, MAX_SCANNED, scan_cost};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Query};
@@ -64,7 +64,7 @@ impl Engine {
         filter: &DeliveryFilter,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<DeliveryView>, ListError> {
+    ) -> Result<Page<DeliveryView>, ListError> {
         let (index, partition) = match &filter.scope {
             Scope::Event(id) => {
                 let event_key = self.find_event(tenant, id).await?.ok_or(ListError::UnknownEvent)?.0;
@@ -82,7 +82,7 @@ impl Engine {
             },
         };
         let (mut shown, next) = split_cursor(after);
-        let mut page = ListPage { items: Vec::new(), next };
+        let mut page = Page { items: Vec::new(), next };
         let mut scanned = 0;
         loop {
             let (from, to) = (filter.since.map(Timestamp::sort_key), filter.until.map(Timestamp::sort_key));

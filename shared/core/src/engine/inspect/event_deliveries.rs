@@ -1,6 +1,6 @@
 //! The deliveries of one event, page by page: there may be ten thousand.
 
-use super::super::{Engine, ListPage, Result};
+use super::super::{Engine, Page, Result};
 use super::{DeliveryFilter, DeliveryView, MAX_SCANNED};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant};
 use crate::ports::Query;
@@ -19,7 +19,7 @@ impl Engine {
         filter: &DeliveryFilter,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<DeliveryView>> {
+    ) -> Result<Page<DeliveryView>> {
         let key_of = |subscription_id: SubscriptionId| DeliveryKey {
             tenant: tenant.clone(),
             event_key: event_key.clone(),
@@ -38,12 +38,12 @@ impl Engine {
                 let enough = items.len() >= limit || scanned >= MAX_SCANNED;
                 if enough {
                     let next = (more || index + 1 < count).then(|| key_of(subscription_id).id());
-                    return Ok(ListPage { items, next });
+                    return Ok(Page { items, next });
                 }
                 last = Some(subscription_id);
             }
             if !more {
-                return Ok(ListPage { items, next: None });
+                return Ok(Page { items, next: None });
             }
         }
     }

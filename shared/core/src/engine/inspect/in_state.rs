@@ -1,6 +1,6 @@
 //! Lists of what is in one state, from the index of that state: nothing else is looked through.
 
-use super::super::{Engine, ListPage, Result};
+use super::super::{Engine, Page, Result};
 use super::{DeliveryFilter, DeliveryView, MAX_SCANNED, UrlView, scan_cost};
 use crate::ids::{DeliveryKey, Tenant};
 use crate::ports::IndexQuery;
@@ -20,8 +20,8 @@ impl Engine {
         filter: &DeliveryFilter,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<DeliveryView>> {
-        let mut page = ListPage { items: Vec::new(), next: after };
+    ) -> Result<Page<DeliveryView>> {
+        let mut page = Page { items: Vec::new(), next: after };
         let mut scanned = 0;
         loop {
             let until = filter.until.map(Timestamp::sort_key);
@@ -86,12 +86,12 @@ impl Engine {
         state: UrlState,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<UrlView>> {
+    ) -> Result<Page<UrlView>> {
         let query = IndexQuery::of(ListIndex::ByState, states.partition(tenant), limit).after(after);
         let page = self.repository.list_index::<UrlRecord>(query).await?;
         // The index may lag behind the record.
         let urls = page.items.into_iter().filter(|url| url.health.state == state);
-        Ok(ListPage { items: urls.map(UrlView::of).collect(), next: page.next })
+        Ok(Page { items: urls.map(UrlView::of).collect(), next: page.next })
     }
 }
 

@@ -34,7 +34,7 @@ pub struct Overview {
 }
 
 /// How many URLs are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct UrlCounts {
     pub enabled: u64,
     pub disabled: u64,

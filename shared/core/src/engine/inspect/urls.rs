@@ -3,7 +3,7 @@
 use futures_util::future::try_join;
 
 use super::super::urls::MAX_PARKED_COUNTED;
-use super::super::{Engine, ListPage, Result};
+use super::super::{Engine, Page, Result};
 use super::{MAX_SCANNED, scan_cost};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::Query;
@@ -49,11 +49,11 @@ impl Engine {
         state: Option<UrlState>,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<UrlView>> {
+    ) -> Result<Page<UrlView>> {
         if let Some((state, states)) = state.and_then(|state| Some((state, StateIndex::of_url(state)?))) {
             return self.list_urls_in(states, tenant, state, after, limit).await;
         }
-        let mut page = ListPage { items: Vec::new(), next: after };
+        let mut page = Page { items: Vec::new(), next: after };
         let mut scanned = 0;
         loop {
             let query =

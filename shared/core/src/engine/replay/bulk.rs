@@ -179,13 +179,7 @@ impl Engine {
                     current = self.load_finished(&delivery.record.key).await?;
                 }
                 Err(ReplayError::Unavailable(error)) => return Err(error),
-                Err(
-                    ReplayError::Unknown
-                    | ReplayError::Live(_)
-                    | ReplayError::BodyGone
-                    | ReplayError::Unsubscribed
-                    | ReplayError::Inactive,
-                ) => return Ok(Replayed::Impossible),
+                Err(_) => return Ok(Replayed::Impossible),
             }
         }
     }

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use super::super::{ConflictRetries, Engine, ListPage, Result, Unavailable};
+use super::super::{ConflictRetries, Engine, Page, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Query, Refused, Write};
-use crate::records::{Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion};
+use crate::records::{
+    Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord,
+};
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::signing::{self, Secret};
+use crate::time::Timestamp;
 
 /// The most subscriptions of one tenant.
 const MAX_SUBSCRIPTIONS: u64 = 10_000;
@@ -140,6 +143,24 @@ impl Engine {
         Ok(self.repository.try_write(writes).await?)
     }
 
+    /// What is to be written for a URL that the tenant has not had before; nothing if it has. Such a URL is counted on `counter`,
+    /// which is to be written in the same transaction.
+    pub(super) async fn ensure_url(
+        &self,
+        counter: &mut TenantVersion,
+        (id, url): (&UrlId, &str),
+        now: Timestamp,
+    ) -> Result<Vec<Write>> {
+        let tenant = &counter.tenant;
+        if self.repository.get_url(tenant, id).await?.is_some() {
+            return Ok(Vec::new());
+        }
+        let record = UrlRecord::new(tenant.clone(), id.clone(), url.to_owned(), now);
+        let entry = UrlListEntry { tenant: tenant.clone(), id: id.clone() };
+        counter.urls += 1;
+        Ok(vec![Write::put(record, Expect::Absent), Write::put(entry, Expect::Any)])
+    }
+
     /// The version by which caches learn that this subscription changed. The tenant then has `by` more subscriptions.
     pub(super) async fn next_tenant_version(
         &self,
@@ -174,7 +195,7 @@ impl Engine {
         tenant: &Tenant,
         after: Option<String>,
         limit: usize,
-    ) -> Result<ListPage<Subscription>> {
+    ) -> Result<Page<Subscription>> {
         self.repository.list(Query::of(Subscription::partition(tenant), limit).after(after)).await
     }
 }

@@ -2,7 +2,6 @@
 
 mod create;
 mod delete;
-mod ensure_url;
 mod ping;
 mod reassign;
 mod rotate_secret;

@@ -5,7 +5,6 @@
 //! shortened, with a percent sign or in other scripts) means is what the URL standard makes of it.
 
 mod cidr;
-mod egress_policy;
 mod ports;
 mod proxy;
 mod ranges;
@@ -19,7 +18,6 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use url::{Host, Url};
 
 pub use cidr::{BadCidr, Cidr};
-pub use egress_policy::EgressPolicy;
 pub use ports::{BadPort, Ports};
 pub use proxy::{BadProxy, ProxyUrl};
 pub use ranges::Rule;
@@ -49,6 +47,13 @@ impl Default for Guard {
     fn default() -> Guard {
         Guard { allow: Vec::new(), ports: Ports::usual(false), http_allowed: false, flag: None }
     }
+}
+
+/// What an operator configures for outbound requests. By default only public addresses over https, without a proxy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EgressPolicy {
+    pub guard: Guard,
+    pub proxy: Option<ProxyUrl>,
 }
 
 impl Guard {

@@ -5,7 +5,6 @@ use std::fmt;
 
 use super::cidr::Cidr;
 
-/// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     Unspecified,
