@@ -115,11 +115,19 @@ impl From<Unavailable> for Problem {
     fn from(error: Unavailable) -> Problem {
         // Only the log gets the details, because they name keys and machines.
         tracing::warn!(error = chain(&error), "api.unavailable");
+        if let Unavailable::SubscriptionsTooLarge { max_bytes } = error {
+            let detail = format!(
+                "This tenant's subscriptions need more memory than the {max_bytes} bytes that they may take; delete some, or shorten \
+                 their event types and filters."
+            );
+            return Problem::unavailable(detail);
+        }
         Problem::unavailable(match error {
             Unavailable::Conflict(_) => "The data was modified concurrently; try again.",
             Unavailable::Shortage(_) => "Holdfast is short of a resource of its own; retry later.",
             Unavailable::Store(_)
             | Unavailable::Send(_)
+            | Unavailable::SubscriptionsTooLarge { .. }
             | Unavailable::OutOfTime
             | Unavailable::Changed
             | Unavailable::BodyMissing(_)

@@ -59,6 +59,9 @@ pub(crate) async fn create(admin: Admin, RequestBody(body): RequestBody) -> Resu
         SubscribeError::TooMany => {
             Problem::conflict(format!("Not created: {error}; delete one that is not needed."))
         }
+        SubscribeError::TooLarge(_) => Problem::conflict(format!(
+            "Not created: {error}; use fewer or shorter event types and filters, or delete subscriptions that are not needed."
+        )),
         SubscribeError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         SubscribeError::Unavailable(error) => error.into(),
     })?;
@@ -89,6 +92,9 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
         UpdateError::Equal(_) => {
             Problem::conflict(format!("Not changed: {error}; use that one, or delete one of them."))
         }
+        UpdateError::TooLarge(_) => Problem::conflict(format!(
+            "Not changed: {error}; use fewer or shorter event types and filters, or delete subscriptions that are not needed."
+        )),
         UpdateError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         UpdateError::Unavailable(error) => error.into(),
     })?;

@@ -2,7 +2,6 @@
 //! --example matching_cost`.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use holdfast_core::ids::{SubscriptionId, UrlId};
@@ -62,14 +61,14 @@ fn index_of(shape: Shape) -> SubscriptionIndex {
         let (event_type, filters) = shape(n);
         let mut random = [0; 16];
         random[..2].copy_from_slice(&n.to_be_bytes());
-        index.insert(&Arc::new(Selector {
+        index.insert(&Selector {
             id: SubscriptionId::new(random),
             url_id: UrlId::of("https://example.com/"),
             event_types: vec![event_type],
             filters,
             filter_connector: Connector::And,
             active: true,
-        }));
+        });
     }
     index
 }

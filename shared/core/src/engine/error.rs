@@ -17,6 +17,9 @@ pub enum Unavailable {
     Conflict(String),
     #[error("not enough time is left to make an attempt")]
     OutOfTime,
+    /// The tenant subscribed more than it may keep in memory, by an earlier release or a larger budget.
+    #[error("the tenant's subscriptions need more than {max_bytes} bytes of memory")]
+    SubscriptionsTooLarge { max_bytes: u64 },
     /// The attempt was not made, and counts nowhere.
     #[error("the attempt was not made: {0}")]
     Shortage(#[from] Shortage),
@@ -45,9 +48,10 @@ impl Unavailable {
             | Unavailable::Changed
             | Unavailable::Busy(_)
             | Unavailable::NotHandled => Trouble::Contention,
-            Unavailable::Send(_) | Unavailable::BodyMissing(_) | Unavailable::EventsNotStored(_) => {
-                Trouble::Dependency
-            }
+            Unavailable::Send(_)
+            | Unavailable::SubscriptionsTooLarge { .. }
+            | Unavailable::BodyMissing(_)
+            | Unavailable::EventsNotStored(_) => Trouble::Dependency,
         }
     }
 }

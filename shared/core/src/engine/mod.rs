@@ -74,7 +74,7 @@ pub use recover::SweepReport;
 pub use replay::ReplayError;
 pub use settings::{DeliveryLog, Settings};
 pub use subscriptions::{
-    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, UpdateError,
+    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, UpdateError,
 };
 pub use urls::{ChangeUrlStateError, UrlStateChange};
 

@@ -24,6 +24,8 @@ pub struct Settings {
     pub schedule: Schedule,
     /// Whether `http://` URLs may be subscribed.
     pub http_allowed: bool,
+    /// How much memory the subscriptions of one tenant may take in each process that accepts its events.
+    pub max_index_bytes: u64,
     /// How long a replaced signing secret stays valid for signing.
     pub secret_overlap: Duration,
 }
@@ -37,6 +39,7 @@ impl Default for Settings {
             delivery_log: DeliveryLog::All,
             schedule: Schedule::default(),
             http_allowed: false,
+            max_index_bytes: 64 << 20,
             secret_overlap: Duration::from_secs(24 * 3600),
         }
     }

@@ -6,7 +6,7 @@ use super::Key;
 use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::rules::delivery::Reason;
 use crate::rules::filter::{Connector, Filter};
-use crate::rules::matching::Selector;
+use crate::rules::matching::{Selector, index_bytes};
 use crate::rules::signing::Secret;
 use crate::time::Timestamp;
 
@@ -47,6 +47,12 @@ impl Subscription {
     #[must_use]
     pub fn key(tenant: &Tenant, id: &SubscriptionId) -> Key {
         Key::new(Self::partition(tenant), id.as_str())
+    }
+
+    /// How much memory it takes in the index at the most.
+    #[must_use]
+    pub fn index_bytes(&self) -> u64 {
+        if self.active { index_bytes(&self.selector()) } else { 0 }
     }
 
     /// What the matching index keeps of it.
@@ -95,13 +101,16 @@ pub struct TenantVersion {
     pub subscriptions: u64,
     /// How many URLs the tenant has ever subscribed. URLs stay when their subscriptions are deleted.
     pub urls: u64,
+    /// How much memory its active subscriptions take in the index at the most.
+    #[serde(default)]
+    pub index_bytes: u64,
 }
 
 impl TenantVersion {
     /// As it is before the first subscription.
     #[must_use]
     pub fn new(tenant: &Tenant) -> TenantVersion {
-        TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0 }
+        TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0, index_bytes: 0 }
     }
 
     #[must_use]

@@ -2,22 +2,25 @@
 
 /// Events of this prefix are Holdfast's own: producers may not post them, and `*` alone does not mean them.
 pub const RESERVED: &str = "holdfast.";
-const MAX_LEN: usize = 256;
+/// A name is a way through a tree in memory, so its length is bounded.
+pub const MAX_SEGMENTS: usize = 16;
+pub const MAX_SEGMENT_LEN: usize = 64;
 
 fn is_segment(s: &str) -> bool {
-    !s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=MAX_SEGMENT_LEN).contains(&s.len())
+        && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 /// Whether this is a name that an event can have.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
-    text.len() <= MAX_LEN && text.split('.').all(is_segment)
+    text.split('.').all(is_segment) && text.split('.').count() <= MAX_SEGMENTS
 }
 
 /// Whether this is something that a subscription can ask for.
 #[must_use]
 pub fn is_pattern(text: &str) -> bool {
-    text.len() <= MAX_LEN && text.split('.').all(|s| s == "*" || is_segment(s))
+    text.split('.').all(|s| s == "*" || is_segment(s)) && text.split('.').count() <= MAX_SEGMENTS
 }
 
 #[must_use]
@@ -67,5 +70,11 @@ mod tests {
             assert!(!is_name(bad), "{bad}");
         }
         assert!(is_pattern("a.*") && !is_pattern("a*"));
+        let longest = ["x".repeat(MAX_SEGMENT_LEN).as_str(); MAX_SEGMENTS].join(".");
+        assert!(is_name(&longest) && is_pattern(&longest));
+        for longer in [format!("{longest}.x"), format!("{longest}x")] {
+            assert!(!is_name(&longer) && !is_pattern(&longer), "{longer}");
+        }
+        assert!(!is_pattern(&["*"; MAX_SEGMENTS + 1].join(".")));
     }
 }

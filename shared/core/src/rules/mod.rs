@@ -10,7 +10,6 @@ pub mod event_type;
 pub mod filter;
 pub mod guard;
 pub mod health;
-pub mod json_path;
 pub mod look_at;
 pub mod matching;
 pub mod reassign;

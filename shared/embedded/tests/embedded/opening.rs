@@ -31,7 +31,13 @@ fn job(n: u8) -> Message {
 }
 
 fn record(tenant: &str) -> Record {
-    Record::TenantVersion(TenantVersion { tenant: tenant.into(), version: 1, subscriptions: 0, urls: 0 })
+    Record::TenantVersion(TenantVersion {
+        tenant: tenant.into(),
+        version: 1,
+        subscriptions: 0,
+        urls: 0,
+        index_bytes: 0,
+    })
 }
 
 async fn send(embedded: &Embedded, n: u8, delay: Delay) {

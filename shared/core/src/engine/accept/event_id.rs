@@ -37,7 +37,7 @@ struct Start {
 }
 
 impl Engine {
-    pub(super) fn resolve_ids(
+    pub(super) async fn resolve_ids(
         &self,
         tenant: &Tenant,
         events: &[NewEvent],
@@ -49,7 +49,7 @@ impl Engine {
         let mut resolved = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
             let Some(id) = &event.id else {
-                resolved.push(self.generated_id(tenant, event, subscriptions));
+                resolved.push(self.generated_id(tenant, event, subscriptions).await);
                 continue;
             };
             let found = known.next().flatten();
@@ -77,18 +77,23 @@ impl Engine {
                 KnownId::Unfinished(record, expect) => (expect, record.accepted_at, true),
             };
             let start = Start { id: id.clone(), accepted_at, expect: Some(expect), again };
-            let incoming = self.new_event(tenant, event, start, subscriptions);
+            let incoming = self.new_event(tenant, event, start, subscriptions).await;
             in_this_post.insert(id, (print, incoming.record.deliveries));
             resolved.push(Resolved::New(Box::new(incoming)));
         }
         Ok(resolved)
     }
 
-    fn generated_id(&self, tenant: &Tenant, event: &NewEvent, subscriptions: &SubscriptionIndex) -> Resolved {
+    async fn generated_id(
+        &self,
+        tenant: &Tenant,
+        event: &NewEvent,
+        subscriptions: &SubscriptionIndex,
+    ) -> Resolved {
         let accepted_at = self.ports.clock.now();
         let id = new_event_id(accepted_at, self.random());
         let start = Start { id, accepted_at, expect: None, again: false };
-        Resolved::New(Box::new(self.new_event(tenant, event, start, subscriptions)))
+        Resolved::New(Box::new(self.new_event(tenant, event, start, subscriptions).await))
     }
 
     fn known_id(&self, found: Option<Versioned>) -> Result<KnownId> {
@@ -108,7 +113,7 @@ impl Engine {
         })
     }
 
-    fn new_event(
+    async fn new_event(
         &self,
         tenant: &Tenant,
         event: &NewEvent,
@@ -117,7 +122,7 @@ impl Engine {
     ) -> Incoming {
         let Start { id, accepted_at, expect, again } = start;
         let body = event.body(&id, accepted_at);
-        let recipients = subscriptions.matching(&event.event_type, &body);
+        let recipients = self.find_recipients(tenant, subscriptions, (&event.event_type, &body)).await;
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
             tenant: tenant.clone(),

@@ -11,7 +11,7 @@ use crate::engine::{Engine, Result};
 use crate::ids::{EventKey, SubscriptionId, UrlId};
 use crate::ports::BodyKey;
 use crate::records::{FanOut, Job, JobRecord};
-use crate::rules::matching::Selector;
+use crate::rules::matching::Member;
 use crate::time::Timestamp;
 
 /// How many deliveries one step queues.
@@ -24,7 +24,7 @@ pub(super) fn recipients_key(body: &BodyKey) -> BodyKey {
 }
 
 /// A line for each, in the order of their ids.
-pub(super) fn encode_recipients(recipients: &[Arc<Selector>]) -> Bytes {
+pub(super) fn encode_recipients(recipients: &[Arc<Member>]) -> Bytes {
     let lines: String = recipients.iter().map(|s| format!("{} {}\n", s.id, s.url_id)).collect();
     lines.into()
 }

@@ -19,7 +19,7 @@ use super::{ConflictRetries, DeliveryLog, Engine, Result, Unavailable};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, QueueName, Versioned, Write};
 use crate::records::{EventRecord, FanOut, FirstAttempt, IdPhase, Job, Message, Record, TenantVersion};
-use crate::rules::matching::{Selector, SubscriptionIndex};
+use crate::rules::matching::{Member, SubscriptionIndex};
 use crate::time::Timestamp;
 use fan_out::{encode_recipients, recipients_key};
 
@@ -102,7 +102,7 @@ pub enum AcceptError {
 struct Incoming {
     record: EventRecord,
     body: Bytes,
-    recipients: Vec<Arc<Selector>>,
+    recipients: Vec<Arc<Member>>,
     /// What the event's record must be before it is written. `None`: the producer gave no id, so there is none to protect.
     expect: Option<Expect>,
     /// Its deliveries may have been queued before.
@@ -130,9 +130,9 @@ impl Incoming {
     /// One message for each delivery, with the body in it.
     fn first_attempts(&self) -> impl Iterator<Item = Outgoing> {
         let fan_out = self.fan_out();
-        self.recipients.iter().map(move |selector| {
+        self.recipients.iter().map(move |member| {
             let body = Some(self.body.clone());
-            let recipient = (&selector.id, &selector.url_id);
+            let recipient = (&member.id, &member.url_id);
             first_attempt(&self.record.tenant, &fan_out, recipient, body, self.again)
         })
     }
@@ -170,7 +170,7 @@ impl Engine {
         let mut retries = ConflictRetries::new();
         loop {
             let (subscriptions, known) = self.read_before_accepting(tenant, &events).await?;
-            let resolved = self.resolve_ids(tenant, &events, known, &subscriptions)?;
+            let resolved = self.resolve_ids(tenant, &events, known, &subscriptions).await?;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
                 self.count_events(tenant, new_events(&resolved).count() as u64);

@@ -1,42 +1,66 @@
 //! The tenants' subscriptions in memory, known to be current by one small read.
+//!
+//! Each tenant has a budget of memory. Its index is read and brought up to date under a lock of the tenant's own, so that no other
+//! tenant waits for it, and posts that need it at the same time do the work once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
-use crate::engine::{Engine, Result};
+use futures_util::lock::Mutex as AsyncMutex;
+
+use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::Query;
 use crate::records::{Key, Subscription, SubscriptionChange};
-use crate::rules::matching::{Selector, SubscriptionIndex};
+use crate::rules::matching::{Member, Selector, SubscriptionIndex};
 
 /// Beyond either of these, the least recently used tenant is evicted.
 const MAX_TENANTS: usize = 10_000;
-const MAX_SUBSCRIPTIONS: usize = 50_000;
+/// How many tenants with all of their budget fit.
+const MAX_FULL_TENANTS: u64 = 4;
 const PAGE: usize = 500;
 /// A cache that is further behind reads all subscriptions again.
 const MAX_CHANGES: u64 = 200;
+/// How much of a search is done before other tasks have their turn: a few milliseconds.
+const WORK_PER_TURN: usize = 50_000;
 
 #[derive(Default)]
 pub(crate) struct SubscriptionCache(Mutex<Cached>);
 
 #[derive(Default)]
 struct Cached {
-    by_tenant: HashMap<Tenant, Known>,
-    /// How many subscriptions there are in all of them.
-    size: usize,
+    by_tenant: HashMap<Tenant, Entry>,
+    /// How much memory all of them take.
+    bytes: u64,
     /// Counts uses, to tell which was the last.
     uses: u64,
 }
 
-/// A tenant's subscriptions as of a version, or later.
-struct Known {
-    version: u64,
-    index: Arc<SubscriptionIndex>,
+struct Entry {
+    subscriptions: Arc<OfTenant>,
+    bytes: u64,
     used: u64,
 }
 
+/// The subscriptions of one tenant.
+#[derive(Default)]
+struct OfTenant {
+    /// Locked while they are read or brought up to date.
+    known: AsyncMutex<Option<Known>>,
+    /// Held by the one post of this tenant whose search takes more than a turn.
+    long_search: AsyncMutex<()>,
+}
+
+/// As of a version, or later.
+struct Known {
+    version: u64,
+    /// `None`: they need more memory than their tenant may take.
+    index: Option<Arc<SubscriptionIndex>>,
+}
+
 /// What became of some subscriptions; `None` for those that are gone.
-type Changed = Vec<(SubscriptionId, Option<Arc<Selector>>)>;
+type Changed = Vec<(SubscriptionId, Option<Selector>)>;
 
 impl SubscriptionCache {
     fn lock(&self) -> MutexGuard<'_, Cached> {
@@ -45,66 +69,50 @@ impl SubscriptionCache {
 }
 
 impl Cached {
-    fn get(&mut self, tenant: &Tenant) -> Option<(u64, Arc<SubscriptionIndex>)> {
+    fn get(&mut self, tenant: &Tenant) -> Arc<OfTenant> {
         self.uses += 1;
-        let known = self.by_tenant.get_mut(tenant)?;
-        known.used = self.uses;
-        Some((known.version, Arc::clone(&known.index)))
+        let new = || Entry { subscriptions: Arc::default(), bytes: 0, used: 0 };
+        let entry = self.by_tenant.entry(tenant.clone()).or_insert_with(new);
+        entry.used = self.uses;
+        Arc::clone(&entry.subscriptions)
     }
 
-    /// Unless it holds a newer version.
-    fn put(&mut self, tenant: &Tenant, version: u64, index: Arc<SubscriptionIndex>) {
-        if self.by_tenant.get(tenant).is_some_and(|known| known.version >= version) {
-            return;
+    /// A tenant's subscriptions have this size now.
+    fn resize(&mut self, tenant: &Tenant, bytes: u64, max_bytes: u64) {
+        if let Some(entry) = self.by_tenant.get_mut(tenant) {
+            self.bytes = self.bytes - entry.bytes + bytes;
+            entry.bytes = bytes;
         }
-        self.evict(tenant);
-        self.uses += 1;
-        self.size += index.len();
-        self.by_tenant.insert(tenant.clone(), Known { version, index, used: self.uses });
-        self.make_room();
+        while self.by_tenant.len() > 1 && (self.by_tenant.len() > MAX_TENANTS || self.bytes > max_bytes) {
+            let oldest = self.by_tenant.iter().min_by_key(|(_, entry)| entry.used);
+            let Some(oldest) = oldest.map(|(tenant, _)| tenant.clone()) else { return };
+            if let Some(evicted) = self.by_tenant.remove(&oldest) {
+                self.bytes -= evicted.bytes;
+            }
+        }
+    }
+}
+
+impl Known {
+    fn index(&self, max_bytes: u64) -> Result<Arc<SubscriptionIndex>> {
+        self.index.clone().ok_or(Unavailable::SubscriptionsTooLarge { max_bytes })
     }
 
-    /// Brings a tenant from a version between `from` and `to` to `to`. `None`: it is at none of them.
-    fn catch_up(
-        &mut self,
-        tenant: &Tenant,
-        (from, to): (u64, u64),
-        changed: Changed,
-    ) -> Option<Arc<SubscriptionIndex>> {
-        let known = self.by_tenant.get_mut(tenant).filter(|known| known.version >= from)?;
-        if known.version < to {
-            let before = known.index.len();
-            // Copied only if an event is being matched with it right now.
-            let index = Arc::make_mut(&mut known.index);
-            for (id, subscription) in changed {
-                match subscription {
-                    Some(subscription) => index.insert(&subscription),
+    /// Copies the index only if an event is being matched with it right now.
+    fn apply(&mut self, version: u64, changed: Changed, max_bytes: u64) {
+        if let Some(index) = &mut self.index {
+            let index = Arc::make_mut(index);
+            for (id, selector) in changed {
+                match selector {
+                    Some(selector) => index.insert(&selector),
                     None => index.remove(&id),
                 }
             }
-            known.version = to;
-            self.size = self.size - before + known.index.len();
+            if index.bytes() > max_bytes {
+                self.index = None;
+            }
         }
-        let index = Arc::clone(&known.index);
-        self.make_room();
-        Some(index)
-    }
-
-    fn make_room(&mut self) {
-        // One that is too large alone is kept: it is in use.
-        while self.by_tenant.len() > 1
-            && (self.by_tenant.len() > MAX_TENANTS || self.size > MAX_SUBSCRIPTIONS)
-        {
-            let oldest = self.by_tenant.iter().min_by_key(|(_, known)| known.used);
-            let Some(tenant) = oldest.map(|(tenant, _)| tenant.clone()) else { return };
-            self.evict(&tenant);
-        }
-    }
-
-    fn evict(&mut self, tenant: &Tenant) {
-        if let Some(known) = self.by_tenant.remove(tenant) {
-            self.size -= known.index.len();
-        }
+        self.version = version;
     }
 }
 
@@ -116,23 +124,29 @@ impl Engine {
         tenant: &Tenant,
         version: u64,
     ) -> Result<Arc<SubscriptionIndex>> {
-        let known = self.subscriptions.lock().get(tenant);
-        if let Some((known_version, index)) = known {
-            if known_version >= version {
-                return Ok(index);
-            }
-            drop(index);
-            if let Some(caught_up) = self.catch_up(tenant, known_version, version).await? {
-                return Ok(caught_up);
-            }
+        let max_bytes = self.settings.max_index_bytes;
+        let of_tenant = self.subscriptions.lock().get(tenant);
+        let mut known = of_tenant.known.lock().await;
+        if let Some(known) = known.as_ref().filter(|known| known.version >= version) {
+            return known.index(max_bytes);
         }
-        let index = Arc::new(self.load_subscriptions(tenant).await?);
-        self.subscriptions.lock().put(tenant, version, Arc::clone(&index));
-        Ok(index)
+        let from = known.as_ref().filter(|known| known.index.is_some()).map(|known| known.version);
+        let changes = match from {
+            Some(from) => self.changes_between(tenant, from, version).await?,
+            None => None,
+        };
+        match (&mut *known, changes) {
+            (Some(known), Some((reached, changed))) => known.apply(reached, changed, max_bytes),
+            (known, _) => *known = Some(Known { version, index: self.load_subscriptions(tenant).await? }),
+        }
+        let index = known.as_ref().map_or(Ok(Arc::default()), |known| known.index(max_bytes));
+        let bytes = index.as_ref().map_or(0, |index| index.bytes());
+        self.subscriptions.lock().resize(tenant, bytes, max_bytes.saturating_mul(MAX_FULL_TENANTS));
+        index
     }
 
-    /// Reads only what changed. `None`: the change log no longer goes back that far.
-    async fn catch_up(&self, tenant: &Tenant, from: u64, to: u64) -> Result<Option<Arc<SubscriptionIndex>>> {
+    /// What the versions after `from` changed, and the version reached. `None`: the change log no longer goes back that far.
+    async fn changes_between(&self, tenant: &Tenant, from: u64, to: u64) -> Result<Option<(u64, Changed)>> {
         if to - from > MAX_CHANGES {
             return Ok(None);
         }
@@ -142,12 +156,9 @@ impl Engine {
         }
         let keys: Vec<Key> = ids.iter().map(|id| Subscription::key(tenant, id)).collect();
         let found = self.repository.get_each::<Subscription>(&keys).await?;
-        let changed = ids
-            .into_iter()
-            .zip(found)
-            .map(|(id, found)| Ok((id, found?.map(|loaded| Arc::new(loaded.record.selector())))));
-        let changed = changed.collect::<Result<Changed>>()?;
-        Ok(self.subscriptions.lock().catch_up(tenant, (from, reached), changed))
+        let changed = ids.into_iter().zip(found);
+        let changed = changed.map(|(id, found)| Ok((id, found?.map(|loaded| loaded.record.selector()))));
+        Ok(Some((reached, changed.collect::<Result<_>>()?)))
     }
 
     /// Which subscriptions were changed by the versions after `from`, as far as they are known without a gap, and by which
@@ -166,56 +177,78 @@ impl Engine {
         Ok((reached, ids))
     }
 
-    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<SubscriptionIndex> {
+    /// `None`: they need more memory than their tenant may take. No more than that is read.
+    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<Option<Arc<SubscriptionIndex>>> {
         let mut index = SubscriptionIndex::default();
         let mut after = None;
         loop {
             let query = Query::of(Subscription::partition(tenant), PAGE).after(after);
             let page = self.repository.list::<Subscription>(query).await?;
             for subscription in page.items {
-                index.insert(&Arc::new(subscription.selector()));
+                index.insert(&subscription.selector());
+                if index.bytes() > self.settings.max_index_bytes {
+                    tracing::error!(%tenant, max_bytes = self.settings.max_index_bytes, "subscriptions.too_large");
+                    return Ok(None);
+                }
             }
             after = page.next;
             if after.is_none() {
-                return Ok(index);
+                return Ok(Some(Arc::new(index)));
             }
         }
     }
+
+    /// Those that want an event. A search that takes long lets other tasks have their turns, and one tenant has one of those at
+    /// a time.
+    pub(super) async fn find_recipients(
+        &self,
+        tenant: &Tenant,
+        subscriptions: &SubscriptionIndex,
+        (event_type, body): (&str, &[u8]),
+    ) -> Vec<Arc<Member>> {
+        let mut search = subscriptions.search(event_type, body);
+        if !search.step(WORK_PER_TURN) {
+            let of_tenant = self.subscriptions.lock().get(tenant);
+            let _turn = of_tenant.long_search.lock().await;
+            while !search.step(WORK_PER_TURN) {
+                yield_now().await;
+            }
+        }
+        search.matched()
+    }
+}
+
+/// Lets other tasks run.
+async fn yield_now() {
+    let mut yielded = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cached(tenants: impl Iterator<Item = usize>) -> Cached {
-        let mut cached = Cached::default();
-        for number in tenants {
-            cached.put(&Tenant(number.to_string()), 1, Arc::default());
-        }
-        cached
-    }
-
     #[test]
     fn the_least_recently_used_tenant_is_evicted() {
-        let mut cached = cached(0..MAX_TENANTS);
-        cached.get(&"0".into()).unwrap();
-        cached.put(&"one more".into(), 1, Arc::default());
-        assert_eq!(cached.by_tenant.len(), MAX_TENANTS);
-        assert!(cached.get(&"0".into()).is_some() && cached.get(&"1".into()).is_none());
-    }
-
-    #[test]
-    fn an_older_version_never_replaces_a_newer_one() {
         let mut cached = Cached::default();
-        let (tenant, newer) = (Tenant::from("t"), Arc::<SubscriptionIndex>::default());
-        cached.put(&tenant, 3, Arc::clone(&newer));
-        cached.put(&tenant, 2, Arc::default());
-        let (version, index) = cached.get(&tenant).unwrap();
-        assert!(version == 3 && Arc::ptr_eq(&index, &newer));
-        assert!(cached.catch_up(&tenant, (4, 5), Vec::new()).is_none(), "it does not know what 4 changed");
-        assert!(cached.catch_up(&tenant, (1, 2), Vec::new()).is_some());
-        assert_eq!(cached.get(&tenant).unwrap().0, 3);
-        cached.catch_up(&tenant, (2, 5), Vec::new()).unwrap();
-        assert_eq!(cached.get(&tenant).unwrap().0, 5);
+        for name in ["a", "b", "c"] {
+            cached.get(&name.into());
+            cached.resize(&name.into(), 40, 100);
+        }
+        assert_eq!((cached.by_tenant.len(), cached.bytes), (2, 80));
+        assert!(!cached.by_tenant.contains_key(&Tenant::from("a")));
+        cached.get(&"b".into());
+        // One that is too large alone is kept: it is in use.
+        cached.get(&"d".into());
+        cached.resize(&"d".into(), 200, 100);
+        assert_eq!((cached.by_tenant.len(), cached.bytes), (1, 200));
+        assert!(cached.by_tenant.contains_key(&Tenant::from("d")));
     }
 }

@@ -56,7 +56,17 @@ pub enum SubscribeError {
     #[error("a tenant has at most {MAX_SUBSCRIPTIONS} subscriptions")]
     TooMany,
     #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    #[error(transparent)]
     Unavailable(#[from] Unavailable),
+}
+
+/// Every process that accepts events keeps a tenant's subscriptions in memory, so that is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tenant's subscriptions would need {needed} bytes of memory, and may take {max}")]
+pub struct TooLarge {
+    needed: u64,
+    max: u64,
 }
 
 /// Equal for subscriptions that would get the same events at the same URL.
@@ -133,6 +143,7 @@ impl Engine {
     async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
         let Subscription { tenant, id, url_id, url, .. } = subscription;
         let mut next = self.next_tenant_version(tenant, id, 1).await?;
+        self.take_memory(&mut next.counter, 0, subscription.index_bytes())?;
         if next.counter.subscriptions > MAX_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
         }
@@ -159,6 +170,23 @@ impl Engine {
         let entry = UrlListEntry { tenant: tenant.clone(), id: id.clone() };
         counter.urls += 1;
         Ok(vec![Write::put(record, Expect::Absent), Write::put(entry, Expect::Any)])
+    }
+
+    /// Counts the memory of a subscription that takes `after` bytes instead of `before`. One that takes no more than before is
+    /// never refused: it may be on its way to less.
+    pub(super) fn take_memory(
+        &self,
+        counter: &mut TenantVersion,
+        before: u64,
+        after: u64,
+    ) -> Result<(), TooLarge> {
+        let needed = counter.index_bytes.saturating_sub(before) + after;
+        let max = self.settings.max_index_bytes;
+        if needed > max && after > before {
+            return Err(TooLarge { needed, max });
+        }
+        counter.index_bytes = needed;
+        Ok(())
     }
 
     /// The version by which caches learn that this subscription changed. The tenant then has `by` more subscriptions.

@@ -14,7 +14,10 @@ impl Engine {
         let mut retries = ConflictRetries::many();
         loop {
             let Some(found) = self.repository.get_subscription(tenant, id).await? else { return Ok(false) };
-            let mut writes = Vec::from(self.next_tenant_version(tenant, id, -1).await?.writes());
+            let mut next = self.next_tenant_version(tenant, id, -1).await?;
+            let freed = found.record.index_bytes();
+            next.counter.index_bytes = next.counter.index_bytes.saturating_sub(freed);
+            let mut writes = Vec::from(next.writes());
             let (job, write) = self.new_reassign_job(tenant, id).await?;
             writes.extend([
                 Write::delete(Subscription::key(tenant, id), Expect::Version(found.version)),

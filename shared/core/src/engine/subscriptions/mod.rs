@@ -7,7 +7,7 @@ mod reassign;
 mod rotate_secret;
 mod update;
 
-pub use create::{NewSubscription, SubscribeError};
+pub use create::{NewSubscription, SubscribeError, TooLarge};
 pub use ping::PingError;
 pub use rotate_secret::RotateError;
 pub use update::{SubscriptionPatch, UpdateError};

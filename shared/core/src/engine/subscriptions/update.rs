@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
-use super::create::guard_of;
+use super::create::{TooLarge, guard_of};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::ports::{Expect, Refused, Write};
 use crate::records::Subscription;
@@ -27,6 +27,8 @@ pub enum UpdateError {
     Unknown,
     #[error("{0} already subscribes this URL to the same events")]
     Equal(SubscriptionId),
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
     /// The URL leads to where attempts may not go.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -86,6 +88,7 @@ impl Engine {
     ) -> Result<bool, UpdateError> {
         let Loaded { record: before, version } = before;
         let mut next = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
+        self.take_memory(&mut next.counter, before.index_bytes(), after.index_bytes())?;
         let moved = before.url_id != after.url_id;
         let mut writes = Vec::new();
         if moved {

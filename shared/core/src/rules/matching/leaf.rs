@@ -3,30 +3,32 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Selector;
-use super::scalar::Scalar;
+use super::Member;
+use super::condition::Condition;
+use super::paths::{Event, Slot};
 use crate::ids::SubscriptionId;
-use crate::rules::filter::{Connector, Filter, Op};
-use crate::rules::json_path::LazyJson;
+use crate::rules::filter::Connector;
 
 #[derive(Clone, Default)]
 pub(super) struct Leaf {
     /// Whose filters demand no equality: every event of the type is a candidate.
     asked: Members,
-    /// By field, and by a value that it has if the event is wanted.
-    by_value: HashMap<String, HashMap<Scalar, Members>>,
+    /// The fields in `by_value`, with how many subscriptions are found by each.
+    fields: HashMap<Slot, u32>,
+    /// By field and hash of the value that it has if the event is wanted.
+    by_value: HashMap<(Slot, u64), Members>,
 }
 
 /// In the order of their ids.
 #[derive(Clone, Default)]
-struct Members(Vec<Arc<Selector>>);
+struct Members(Vec<Arc<Member>>);
 
 /// Where a subscription is in a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Asked,
     /// Under each of these fields and values.
-    Under(Vec<(String, Scalar)>),
+    Under(Box<[(Slot, u64)]>),
 }
 
 impl Leaf {
@@ -34,14 +36,19 @@ impl Leaf {
         self.asked.0.is_empty() && self.by_value.is_empty()
     }
 
-    pub(super) fn insert(&mut self, subscription: &Arc<Selector>) -> Place {
-        let place = self.place_for(&subscription.filters, subscription.filter_connector);
+    /// Whether the event itself has to be looked into.
+    pub(super) fn has_filters(&self) -> bool {
+        !self.fields.is_empty() || self.asked.0.iter().any(|member| !member.conditions.is_empty())
+    }
+
+    pub(super) fn insert(&mut self, member: &Arc<Member>) -> Place {
+        let place = self.place_for(&member.conditions, member.connector);
         match &place {
-            Place::Asked => self.asked.insert(subscription),
+            Place::Asked => self.asked.insert(member),
             Place::Under(demands) => {
-                for (field, value) in demands {
-                    let values = self.by_value.entry(field.clone()).or_default();
-                    values.entry(value.clone()).or_default().insert(subscription);
+                for (slot, hash) in demands {
+                    self.by_value.entry((*slot, *hash)).or_default().insert(member);
+                    *self.fields.entry(*slot).or_default() += 1;
                 }
             }
         }
@@ -50,24 +57,23 @@ impl Leaf {
 
     /// Joined by `and`, one equality is enough to be found by: the one that has the fewest others beside it. Joined by `or`,
     /// every filter must be one.
-    fn place_for(&self, filters: &[Filter], connector: Connector) -> Place {
-        let mut demands: Vec<_> = filters.iter().filter_map(demand_of).collect();
+    fn place_for(&self, conditions: &[Condition], connector: Connector) -> Place {
+        let mut demands: Vec<_> = conditions.iter().filter_map(Condition::demand).collect();
         match connector {
-            Connector::And => match demands.into_iter().min_by_key(|demand| self.beside(demand)) {
-                Some(rarest) => Place::Under(vec![rarest]),
-                None => Place::Asked,
-            },
-            Connector::Or if demands.is_empty() || demands.len() < filters.len() => Place::Asked,
+            Connector::And => {
+                let beside = |demand: &(Slot, u64)| self.by_value.get(demand).map_or(0, |m| m.0.len());
+                match demands.into_iter().min_by_key(beside) {
+                    Some(rarest) => Place::Under(Box::new([rarest])),
+                    None => Place::Asked,
+                }
+            }
+            Connector::Or if demands.is_empty() || demands.len() < conditions.len() => Place::Asked,
             Connector::Or => {
+                demands.sort_unstable();
                 demands.dedup();
-                Place::Under(demands)
+                Place::Under(demands.into())
             }
         }
-    }
-
-    fn beside(&self, (field, value): &(String, Scalar)) -> usize {
-        let members = self.by_value.get(field).and_then(|values| values.get(value));
-        members.map_or(0, |members| members.0.len())
     }
 
     pub(super) fn remove(&mut self, id: &SubscriptionId, place: &Place) {
@@ -75,49 +81,49 @@ impl Leaf {
             self.asked.remove(id);
             return;
         };
-        for (field, value) in demands {
-            let Some(values) = self.by_value.get_mut(field) else { continue };
-            if let Some(members) = values.get_mut(value) {
+        for demand in demands {
+            if let Some(members) = self.by_value.get_mut(demand) {
                 members.remove(id);
                 if members.0.is_empty() {
-                    values.remove(value);
+                    self.by_value.remove(demand);
                 }
             }
-            if values.is_empty() {
-                self.by_value.remove(field);
+            if let Some(count) = self.fields.get_mut(&demand.0) {
+                *count -= 1;
+                if *count == 0 {
+                    self.fields.remove(&demand.0);
+                }
             }
         }
     }
 
-    pub(super) fn collect<'a>(&'a self, json: &LazyJson<'_>, found: &mut Vec<&'a Arc<Selector>>) {
+    pub(super) fn collect<'a>(&'a self, event: &Event<'_>, found: &mut Vec<&'a Arc<Member>>) {
         found.extend(&self.asked.0);
-        for (field, values) in &self.by_value {
-            let value = json.find(field).and_then(Scalar::of);
-            if let Some(members) = value.and_then(|value| values.get(&value)) {
+        // The event's fields are few, and a leaf may have very many.
+        for (slot, value) in event.fields().filter(|(slot, _)| self.fields.contains_key(slot)) {
+            if let Some(members) = value.hash().and_then(|hash| self.by_value.get(&(slot, hash))) {
                 found.extend(&members.0);
             }
         }
     }
 }
 
-/// What must stand where, if this filter says so.
-fn demand_of(filter: &Filter) -> Option<(String, Scalar)> {
-    if filter.op != Op::Eq {
-        return None;
-    }
-    Some((filter.field.clone(), Scalar::of(filter.value.as_ref()?)?))
-}
-
 impl Members {
-    fn insert(&mut self, subscription: &Arc<Selector>) {
-        match self.0.binary_search_by(|s| s.id.cmp(&subscription.id)) {
-            Ok(at) => self.0[at] = Arc::clone(subscription),
-            Err(at) => self.0.insert(at, Arc::clone(subscription)),
+    fn insert(&mut self, member: &Arc<Member>) {
+        match self.0.binary_search_by(|known| known.id.cmp(&member.id)) {
+            Ok(at) => self.0[at] = Arc::clone(member),
+            Err(at) => {
+                // Most have one member, and need no room for more.
+                if self.0.is_empty() {
+                    self.0.reserve_exact(1);
+                }
+                self.0.insert(at, Arc::clone(member));
+            }
         }
     }
 
     fn remove(&mut self, id: &SubscriptionId) {
-        if let Ok(at) = self.0.binary_search_by(|s| s.id.cmp(id)) {
+        if let Ok(at) = self.0.binary_search_by(|known| known.id.cmp(id)) {
             self.0.remove(at);
         }
     }
