@@ -17,7 +17,7 @@ const LONG_ENOUGH: Duration = Duration::from_millis(300);
 type Shape = fn(u16) -> (String, Vec<Filter>);
 
 fn main() {
-    let shapes: [(&str, Shape); 6] = [
+    let shapes: [(&str, Shape); 10] = [
         ("each a type of its own", |n| (format!("order.created{n}"), Vec::new())),
         ("one type, each a customer of its own", |n| (of_all(), vec![customer(n)])),
         ("one type, each a customer of its own and a total", |n| {
@@ -27,11 +27,25 @@ fn main() {
         ("one type, each a total of its own (all are asked)", |n| {
             (of_all(), vec![filter("data.total", Op::Gt, json!(n))])
         }),
+        ("one type, each a word in a text of its own", |n| {
+            (of_all(), vec![filter("data.note", Op::Contains, json!(format!("word{n}")))])
+        }),
+        ("one type, each an item of a list", |n| {
+            (of_all(), vec![filter("data.tags", Op::Contains, json!(format!("tag{n}")))])
+        }),
+        ("one type, each a change", |n| {
+            (of_all(), vec![filter(&format!("status{}", n % 10), Op::Changed, json!(null))])
+        }),
+        ("one type, each a field that exists", |n| {
+            (of_all(), vec![filter(&format!("data.field{n}"), Op::Exists, json!(true))])
+        }),
         ("one type, no filter (all want it)", |_| (of_all(), Vec::new())),
     ];
     let body = json!({
         "id": "evt_1", "type": "order.created7", "timestamp": "2026-01-01T00:00:00.000Z",
-        "data": {"customer": "c-7", "total": 12.5, "lines": [{"sku": "a", "count": 2}, {"sku": "b", "count": 1}]},
+        "data": {"customer": "c-7", "total": 12.5, "note": "some words ".repeat(100),
+            "tags": (0..100).map(|n| format!("tag{n}")).collect::<Vec<_>>(),
+            "oldState": {"status1": "open", "status2": 1}, "newState": {"status1": "paid", "status2": 1}, "lines": [{"sku": "a", "count": 2}, {"sku": "b", "count": 1}]},
     });
     let body = body.to_string();
     println!("{:<55} {:>10} {:>12}", "10,000 subscriptions", "matched", "us per event");

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod bodies;
+mod budgets;
 mod bulk_replay;
 mod contract;
 mod crash;

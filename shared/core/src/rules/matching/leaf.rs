@@ -9,6 +9,10 @@ use super::paths::{Event, Slot};
 use crate::ids::SubscriptionId;
 use crate::rules::filter::Connector;
 
+/// A subscription with more equalities joined by `or` is asked about every event: it would take too much memory to be found by each
+/// of them, for every one of its patterns.
+pub(super) const MAX_ALTERNATIVES: usize = 4;
+
 #[derive(Clone, Default)]
 pub(super) struct Leaf {
     /// Whose filters demand no equality: every event of the type is a candidate.
@@ -67,7 +71,13 @@ impl Leaf {
                     None => Place::Asked,
                 }
             }
-            Connector::Or if demands.is_empty() || demands.len() < conditions.len() => Place::Asked,
+            Connector::Or
+                if demands.is_empty()
+                    || demands.len() < conditions.len()
+                    || demands.len() > MAX_ALTERNATIVES =>
+            {
+                Place::Asked
+            }
             Connector::Or => {
                 demands.sort_unstable();
                 demands.dedup();

@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use super::Selector;
+use super::leaf::MAX_ALTERNATIVES;
+use crate::rules::filter::Connector;
 
 /// The subscription itself: its ids, and its entry among the subscriptions.
 const PER_SUBSCRIPTION: usize = 600;
@@ -29,7 +31,11 @@ pub fn index_bytes(selector: &Selector) -> u64 {
             PER_FILTER + 2 * (PER_SEGMENT * 2 + name_bytes(&filter.field)) + 2 * value
         })
         .sum();
-    let demands = selector.event_types.len() * selector.filters.len() * PER_DEMAND;
+    let places = match selector.filter_connector {
+        Connector::And => 1,
+        Connector::Or => MAX_ALTERNATIVES,
+    };
+    let demands = selector.event_types.len() * selector.filters.len().min(places) * PER_DEMAND;
     (PER_SUBSCRIPTION + patterns + filters + demands) as u64
 }
 
