@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::engine::{AcceptError, Accepted, Engine, EventView, NewEvent};
 use holdfast_core::ids::Tenant;
-use holdfast_core::rules::event_type;
+use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -129,7 +129,8 @@ fn type_error(name: &str) -> Option<String> {
     if !event_type::is_name(name) {
         let (name, example) = (quote(name), "order.created");
         return Some(format!(
-            "{name} is not an event type; use letters, digits, _ and -, with dots, such as {example}"
+            "{name} is not an event type; use up to {MAX_SEGMENTS} segments of up to {MAX_SEGMENT_LEN} letters, digits, _ and -, with dots \
+             between them, such as {example}"
         ));
     }
     let reserved = event_type::RESERVED;

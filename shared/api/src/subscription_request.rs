@@ -1,8 +1,9 @@
 //! The bodies that create and update a subscription. Every field is checked, so that all errors are reported at once.
 
 use holdfast_core::engine::{NewSubscription, SubscriptionPatch};
+use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use holdfast_core::rules::filter::{Filter, Op};
-use holdfast_core::rules::{event_type, url_form};
+use holdfast_core::rules::url_form;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -93,7 +94,8 @@ fn check_types(types: Option<&[String]>, fields: &mut Fields<'_>, errors: &mut V
     }
     for (index, pattern) in types.iter().enumerate().filter(|(_, pattern)| !event_type::is_pattern(pattern)) {
         let detail = format!(
-            "{} is not an event type; use a dotted name such as order.created, with * for one segment, or * alone",
+            "{} is not an event type; use a dotted name such as order.created, with * for one segment, or * alone, and up to \
+             {MAX_SEGMENTS} segments of up to {MAX_SEGMENT_LEN} characters",
             quote(pattern)
         );
         errors.push(FieldError::new(format!("event_types[{index}]"), detail));
