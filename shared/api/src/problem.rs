@@ -117,6 +117,7 @@ impl From<Unavailable> for Problem {
         tracing::warn!(error = chain(&error), "api.unavailable");
         Problem::unavailable(match error {
             Unavailable::Conflict(_) => "The data was modified concurrently; try again.",
+            Unavailable::Shortage(_) => "Holdfast is short of a resource of its own; retry later.",
             Unavailable::Store(_)
             | Unavailable::Send(_)
             | Unavailable::OutOfTime

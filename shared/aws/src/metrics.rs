@@ -26,6 +26,7 @@ pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> V
     let counts = [
         ("AttemptsSucceeded", counters.attempts_succeeded),
         ("AttemptsFailed", counters.attempts_failed),
+        ("AttemptsNotMade", counters.not_attempted.iter().sum()),
         ("HealthWritesDropped", counters.health_writes_dropped),
         ("TicketsNotSent", counters.tickets_not_sent),
         ("MessagesGivenBack", given_back as u64),

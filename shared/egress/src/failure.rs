@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::ports::{AttemptResponse, FailureKind};
 use holdfast_core::rules::guard::Refusal;
+use holdfast_core::rules::shortage::Shortage;
 use rustls::InvalidMessage;
 
 use crate::resolver::Unresolved;
@@ -44,8 +45,16 @@ pub(crate) fn incomplete_within(timeout: Duration, status: u16) -> AttemptRespon
 }
 
 /// Classifies an error of the HTTP client. Only the texts of its sources are used: its own contains the URL.
-pub(crate) fn from_client(error: &reqwest::Error, timeout: Duration) -> AttemptResponse {
+pub(crate) fn from_client(error: &reqwest::Error, timeout: Duration) -> Result<AttemptResponse, Shortage> {
     let causes = Causes::of(error);
+    // What stops a connection from being opened is not the receiver's doing. One that broke later was made, and counts.
+    if let Some(shortage) = causes.shortage.filter(|_| error.is_connect()) {
+        return Err(shortage);
+    }
+    Ok(describe(error, causes, timeout))
+}
+
+fn describe(error: &reqwest::Error, causes: Causes, timeout: Duration) -> AttemptResponse {
     if let Some(response) = causes.unresolved {
         return response;
     }
@@ -78,6 +87,7 @@ struct Causes {
     unresolved: Option<AttemptResponse>,
     tls: Option<String>,
     io: Option<io::ErrorKind>,
+    shortage: Option<Shortage>,
     deepest: Option<String>,
 }
 
@@ -94,6 +104,7 @@ impl Causes {
                 causes.tls = Some(describe_tls(error));
             } else if let Some(error) = link.downcast_ref::<io::Error>() {
                 causes.io = Some(error.kind());
+                causes.shortage = error.raw_os_error().and_then(Shortage::of_os_error).or(causes.shortage);
                 // The `source` of an `io::Error` skips the error that it wraps.
                 if let Some(wrapped) = error.get_ref() {
                     next = Some(wrapped);

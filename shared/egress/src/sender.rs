@@ -2,8 +2,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Refused, Sender};
 use holdfast_core::rules::guard::{EgressPolicy, Guard};
+use holdfast_core::rules::shortage::Shortage;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Request, Response, Url};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -58,50 +60,50 @@ impl HttpSender {
         Ok(HttpSender { client, guard, resolver, uses_proxy, timeout: config.timeout, clock })
     }
 
-    async fn attempt(&self, request: AttemptRequest, deadline: Instant) -> AttemptResponse {
+    async fn attempt(&self, request: AttemptRequest, deadline: Instant) -> Result<AttemptResponse, Shortage> {
         let request = match to_http(request) {
             Ok(request) => request,
-            Err(invalid) => return invalid,
+            Err(invalid) => return Ok(invalid),
         };
         if let Err(refusal) = self.guard.check_url(request.url()) {
-            return failure::blocked(&refusal);
+            return Ok(failure::blocked(&refusal));
         }
         match timeout_at(deadline, self.execute(request)).await {
             Ok(Ok(response)) => self.finish(response, deadline).await,
             Ok(Err(failed)) => failed,
-            Err(_) => failure::no_response_within(self.timeout),
+            Err(_) => Ok(failure::no_response_within(self.timeout)),
         }
     }
 
-    async fn execute(&self, request: Request) -> Result<Response, AttemptResponse> {
+    async fn execute(&self, request: Request) -> Result<Response, Result<AttemptResponse, Shortage>> {
         // Without a proxy, the client calls the resolver itself.
         if let Some(name) = request.url().domain().filter(|_| self.uses_proxy) {
-            self.resolver.addresses(name).await.map_err(|error| failure::unresolved(&error))?;
+            self.resolver.addresses(name).await.map_err(|error| Ok(failure::unresolved(&error)))?;
         }
         self.client.execute(request).await.map_err(|error| failure::from_client(&error, self.timeout))
     }
 
     /// A response counts only when it is complete, up to the size that is read.
-    async fn finish(&self, response: Response, deadline: Instant) -> AttemptResponse {
+    async fn finish(&self, response: Response, deadline: Instant) -> Result<AttemptResponse, Shortage> {
         let status = response.status().as_u16();
         let retry_after = retry_after::parse(response.headers(), self.clock.now_real());
         match timeout_at(deadline, response::read_excerpt(response)).await {
-            Ok(Ok(excerpt)) => AttemptResponse::Status { status, excerpt, retry_after },
+            Ok(Ok(excerpt)) => Ok(AttemptResponse::Status { status, excerpt, retry_after }),
             Ok(Err(error)) => failure::from_client(&error, self.timeout),
-            Err(_) => failure::incomplete_within(self.timeout, status),
+            Err(_) => Ok(failure::incomplete_within(self.timeout, status)),
         }
     }
 }
 
 #[async_trait]
 impl Sender for HttpSender {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
         let started = Instant::now();
-        let response = self.attempt(request, started + self.timeout).await;
-        AttemptResult { response, took: started.elapsed() }
+        let response = self.attempt(request, started + self.timeout).await?;
+        Ok(AttemptResult { response, took: started.elapsed() })
     }
 
-    async fn check(&self, url: &str) -> Result<(), Refused> {
+    async fn check(&self, _tenant: &Tenant, url: &str) -> Result<(), Refused> {
         let url = Url::parse(url).map_err(|e| Refused(format!("is invalid: {e}")))?;
         self.guard.check_url(&url).map_err(|refusal| Refused(refusal.to_string()))?;
         let Some(name) = url.domain() else { return Ok(()) };

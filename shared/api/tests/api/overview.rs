@@ -15,6 +15,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{DeliveryRecord, DeliveryTicket, Message, Record};
 use holdfast_core::rules::delivery::DeliveryState;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::Puts;
 use serde_json::{Value, json};
@@ -31,13 +32,13 @@ pub(crate) struct Timed(pub(crate) Mutex<Vec<u64>>);
 
 #[async_trait]
 impl Sender for Timed {
-    async fn send(&self, _: AttemptRequest) -> AttemptResult {
+    async fn send(&self, _: AttemptRequest) -> Result<AttemptResult, Shortage> {
         let ms = self.0.lock().unwrap().pop().unwrap();
         let response = match ms {
             0..5_000 => AttemptResponse::Status { status: 204, excerpt: String::new(), retry_after: None },
             _ => AttemptResponse::Failed { kind: FailureKind::Timeout, detail: "no answer".to_owned() },
         };
-        AttemptResult { response, took: Duration::from_millis(ms) }
+        Ok(AttemptResult { response, took: Duration::from_millis(ms) })
     }
 }
 
@@ -46,7 +47,7 @@ struct Silent;
 
 #[async_trait]
 impl Sender for Silent {
-    async fn send(&self, _: AttemptRequest) -> AttemptResult {
+    async fn send(&self, _: AttemptRequest) -> Result<AttemptResult, Shortage> {
         std::future::pending().await
     }
 }

@@ -13,11 +13,13 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use holdfast_api::{App, Keys, router};
 use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings};
+use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{
     AttemptRequest, AttemptResponse, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueError, QueueName,
     Received, Refused, SendError, Sender, Settlement, Store,
 };
 use holdfast_core::records::Message;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::Interruptible;
 use holdfast_sim::{Memory, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
@@ -72,18 +74,18 @@ impl Receiver {
 
 #[async_trait]
 impl Sender for Receiver {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
         let own = self.status_by_url.lock().unwrap().get(&request.url).copied();
         let status = own.unwrap_or_else(|| self.status.load(Ordering::Relaxed));
         self.requests.lock().unwrap().push(request);
         let excerpt = self.response_body.get().cloned().unwrap_or_else(|| "thanks".to_owned());
         let response = AttemptResponse::Status { status, excerpt, retry_after: None };
-        AttemptResult { response, took: Duration::from_millis(3) }
+        Ok(AttemptResult { response, took: Duration::from_millis(3) })
     }
 
-    async fn check(&self, url: &str) -> Result<(), Refused> {
+    async fn check(&self, tenant: &Tenant, url: &str) -> Result<(), Refused> {
         match self.guard.get() {
-            Some(guard) => guard.check(url).await,
+            Some(guard) => guard.check(tenant, url).await,
             None => Ok(()),
         }
     }

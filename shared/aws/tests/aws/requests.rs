@@ -15,6 +15,7 @@ use holdfast_core::ports::{
     Sender, Settlement,
 };
 use holdfast_core::records::Message;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{SeededEntropy, VirtualClock};
 
@@ -27,10 +28,10 @@ struct Receiver(AtomicU16);
 
 #[async_trait]
 impl Sender for Receiver {
-    async fn send(&self, _: AttemptRequest) -> AttemptResult {
+    async fn send(&self, _: AttemptRequest) -> Result<AttemptResult, Shortage> {
         let status = self.0.load(Ordering::Relaxed);
         let response = AttemptResponse::Status { status, excerpt: String::new(), retry_after: None };
-        AttemptResult { response, took: Duration::from_millis(1) }
+        Ok(AttemptResult { response, took: Duration::from_millis(1) })
     }
 }
 

@@ -3,11 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Engine;
+use crate::rules::shortage::Shortage;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub attempts_succeeded: u64,
     pub attempts_failed: u64,
+    /// Attempts that a shortage of ours kept from being made, by [`Shortage::ALL`].
+    pub not_attempted: [u64; Shortage::ALL.len()],
     /// Outcomes that could not be counted on their URL: its health is a little behind.
     pub health_writes_dropped: u64,
     /// The sweep sends them again.
@@ -18,6 +21,7 @@ pub struct Counters {
 pub(super) struct AtomicCounters {
     attempts_succeeded: AtomicU64,
     attempts_failed: AtomicU64,
+    not_attempted: [AtomicU64; Shortage::ALL.len()],
     pub(super) health_writes_dropped: AtomicU64,
     pub(super) tickets_not_sent: AtomicU64,
 }
@@ -26,6 +30,10 @@ impl AtomicCounters {
     pub(super) fn count_attempt(&self, succeeded: bool) {
         let counter = if succeeded { &self.attempts_succeeded } else { &self.attempts_failed };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_not_attempted(&self, shortage: Shortage) {
+        self.not_attempted[shortage as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -36,6 +44,7 @@ impl Engine {
         Counters {
             attempts_succeeded: take(&self.counters.attempts_succeeded),
             attempts_failed: take(&self.counters.attempts_failed),
+            not_attempted: self.counters.not_attempted.each_ref().map(take),
             health_writes_dropped: take(&self.counters.health_writes_dropped),
             tickets_not_sent: take(&self.counters.tickets_not_sent),
         }

@@ -1,6 +1,7 @@
 use crate::ids::EventKey;
 use crate::ports::{SendError, StoreError, WriteError};
 use crate::rules::backoff::Trouble;
+use crate::rules::shortage::Shortage;
 
 /// What most of the engine returns.
 pub(crate) type Result<T, E = Unavailable> = std::result::Result<T, E>;
@@ -16,6 +17,9 @@ pub enum Unavailable {
     Conflict(String),
     #[error("not enough time is left to make an attempt")]
     OutOfTime,
+    /// The attempt was not made, and counts nowhere.
+    #[error("the attempt was not made: {0}")]
+    Shortage(#[from] Shortage),
     #[error("the URL or its subscription changed before the attempt started")]
     Changed,
     #[error("the body of the event {0} is missing")]
@@ -35,6 +39,7 @@ impl Unavailable {
     pub fn trouble(&self) -> Trouble {
         match self {
             Unavailable::Store(error) => error.trouble(),
+            Unavailable::Shortage(_) => Trouble::Shortage,
             Unavailable::Conflict(_)
             | Unavailable::OutOfTime
             | Unavailable::Changed

@@ -4,14 +4,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Makes attempts. A failed attempt is data, not an error of ours, so there is no error to return.
+use crate::ids::Tenant;
+use crate::rules::shortage::Shortage;
+
+/// Makes attempts. A failed attempt is data, not an error of ours. The error is a shortage of ours: nothing was sent.
 #[async_trait]
 pub trait Sender: Send + Sync {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult;
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage>;
 
     /// Whether this URL may be subscribed, as far as is known now. Every attempt is checked again, because the
     /// addresses of a name may change.
-    async fn check(&self, _url: &str) -> Result<(), Refused> {
+    async fn check(&self, _tenant: &Tenant, _url: &str) -> Result<(), Refused> {
         Ok(())
     }
 }
@@ -24,6 +27,8 @@ pub struct Refused(pub String);
 /// One POST. Not `Debug`: it carries a payload and perhaps a token.
 #[derive(Clone)]
 pub struct AttemptRequest {
+    /// Whose attempt this is, so that no tenant takes more than its share of what attempts need.
+    pub tenant: Tenant,
     pub url: String,
     pub body: Bytes,
     /// Names in lower case.

@@ -152,6 +152,12 @@ impl UrlRecord {
         leased
     }
 
+    /// The probe for which the right was taken was not made.
+    pub fn give_back_probe(&mut self, now: Timestamp) {
+        self.health.give_back_probe(now);
+        self.look_again_at(self.health.next_probe_at);
+    }
+
     fn announce_later(&mut self, now: Timestamp) {
         let from_generation = self.announcement.map_or(self.health.generation, |u| u.from_generation);
         self.announcement = Some(PendingAnnouncement {

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub enum Trouble {
     /// The batch ran out of time, or another writer came first: the next try is likely to succeed.
     Contention,
+    /// We had no file, port, memory or look-up left for the attempt.
+    Shortage,
     /// A dependency is slow, throttled or down.
     Dependency,
     /// The record or message was written by a newer release. A deploy takes seconds to minutes.
@@ -18,6 +20,7 @@ impl Trouble {
     const fn bounds_secs(self) -> (u64, u64) {
         match self {
             Trouble::Contention => (1, 60),
+            Trouble::Shortage => (1, 30),
             Trouble::Dependency => (5, 900),
             Trouble::NewerVersion => (5, 300),
         }
@@ -46,6 +49,7 @@ mod tests {
     fn a_message_rests_longer_each_time_up_to_a_limit() {
         for (trouble, expected) in [
             (Trouble::Contention, [1, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]),
+            (Trouble::Shortage, [1, 1, 2, 4, 8, 16, 30, 30, 30, 30, 30]),
             (Trouble::Dependency, [5, 5, 10, 20, 40, 80, 160, 320, 640, 900, 900]),
             (Trouble::NewerVersion, [5, 5, 10, 20, 40, 80, 160, 300, 300, 300, 300]),
         ] {

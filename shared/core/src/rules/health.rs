@@ -224,6 +224,13 @@ impl Health {
         }
         due
     }
+
+    /// Gives back the right to a probe that was not made: it is due now, as before.
+    pub fn give_back_probe(&mut self, now: Timestamp) {
+        if self.state == UrlState::Disabled {
+            self.next_probe_at = Some(now);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub mod matching;
 pub mod reassign;
 pub mod release;
 pub mod schedule;
+pub mod shortage;
 pub mod signing;
 #[cfg(test)]
 pub(crate) mod test_vectors;

@@ -98,7 +98,7 @@ async fn a_name_that_was_checked_at_creation_is_checked_again_by_the_attempt() {
     let pair = Pair::start().await;
     let lookup = Script::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
     let sender = sender_looking_up(config(pair.guard.clone()), lookup);
-    assert_eq!(sender.check(&pair.url()).await, Ok(()));
+    assert_eq!(sender.check(&"default".into(), &pair.url()).await, Ok(()));
     detail(send(&sender, request(pair.url())).await, FailureKind::Blocked);
     assert_eq!((pair.allowed.connections(), pair.forbidden.connections()), (0, 0));
 }
@@ -168,7 +168,7 @@ async fn names_are_also_checked_when_a_subscription_is_created() {
         (&["64:ff9b::a00:1"], Err("leads to a private address, which is not allowed (10.0.0.0/8)")),
     ] {
         let sender = sender_looking_up(config(Guard::default()), Script::of(&[answer]));
-        let checked = sender.check("https://receiver.example/").await;
+        let checked = sender.check(&"default".into(), "https://receiver.example/").await;
         assert_eq!(checked, expected.map_err(|why: &str| Refused(why.to_owned())), "{answer:?}");
     }
 }
@@ -186,6 +186,8 @@ impl Lookup for Silence {
 #[tokio::test(start_paused = true)]
 async fn a_slow_lookup_does_not_hold_up_a_subscription() {
     let sender = sender_looking_up(config(Guard::default()), Arc::new(Silence));
-    let checked = tokio::time::timeout(Duration::from_secs(3), sender.check("https://receiver.example/"));
+    let tenant = "default".into();
+    let checked =
+        tokio::time::timeout(Duration::from_secs(3), sender.check(&tenant, "https://receiver.example/"));
     assert_eq!(checked.await.unwrap(), Ok(()));
 }

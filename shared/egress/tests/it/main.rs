@@ -63,6 +63,7 @@ fn sender(timeout: Duration) -> HttpSender {
 
 fn request(url: impl Into<String>) -> AttemptRequest {
     AttemptRequest {
+        tenant: "default".into(),
         url: url.into(),
         body: Bytes::from_static(b"{}"),
         headers: vec![("content-type", "application/json".into()), ("user-agent", "Holdfast/test".into())],
@@ -70,7 +71,8 @@ fn request(url: impl Into<String>) -> AttemptRequest {
 }
 
 async fn send(sender: &HttpSender, request: AttemptRequest) -> AttemptResult {
-    tokio::time::timeout(DEADLINE, sender.send(request)).await.expect("the attempt has a deadline of its own")
+    let sent = tokio::time::timeout(DEADLINE, sender.send(request)).await;
+    sent.expect("the attempt has a deadline of its own").expect("this machine has what an attempt needs")
 }
 
 /// The detail of a failure that must be of this kind.

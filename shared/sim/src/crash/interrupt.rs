@@ -14,6 +14,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
@@ -113,7 +114,7 @@ impl Queue for Interruptible<dyn Queue> {
 
 #[async_trait]
 impl Sender for Interruptible<dyn Sender> {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
         paused!(self.0.send(request))
     }
 }

@@ -8,6 +8,7 @@ use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Sender};
 use holdfast_core::records::Record;
 use holdfast_core::rules::health::UrlState;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 
 use crate::gate::Gate;
@@ -40,12 +41,20 @@ struct Inner {
     answers: HashMap<String, AttemptResponse>,
     /// How many further requests are answered with 500 before the answer counts.
     failures: HashMap<String, u32>,
+    /// How many further attempts are not made, because the sender has run short of something.
+    shortages: HashMap<String, (Shortage, u32)>,
     /// The next request to each of these is answered only when it is let go.
     to_hold: HashSet<String>,
     seen: Vec<Request>,
 }
 
 impl Inner {
+    fn next_shortage(&mut self, url: &str) -> Option<Shortage> {
+        let (shortage, left) = self.shortages.get_mut(url).filter(|(_, left)| *left > 0)?;
+        *left -= 1;
+        Some(*shortage)
+    }
+
     fn next_answer(&mut self, url: &str) -> AttemptResponse {
         match self.failures.get_mut(url) {
             Some(left) if *left > 0 => {
@@ -95,6 +104,11 @@ impl Receiver {
         self.lock().failures.insert(url.to_owned(), times);
     }
 
+    /// The next attempts at this URL are not made: the sender has run short of something.
+    pub fn run_short(&self, url: &str, shortage: Shortage, times: u32) {
+        self.lock().shortages.insert(url.to_owned(), (shortage, times));
+    }
+
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.lock().seen.clone()
@@ -117,13 +131,16 @@ impl Receiver {
 
 #[async_trait]
 impl Sender for Receiver {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
         let header = |name: &str| request.headers.iter().find(|(n, _)| *n == name).map(|(_, v)| v.clone());
         let (state, since) = self.state_of(&request.url);
         let arrived = self.clock.both();
         let delivery = header("webhook-id").unwrap_or_default();
         let (number, held) = {
             let mut inner = self.lock();
+            if let Some(shortage) = inner.next_shortage(&request.url) {
+                return Err(shortage);
+            }
             let url = request.url.clone();
             inner.seen.push(Request { url, delivery, at: arrived.schedule, status: 0, state, since });
             (inner.seen.len() - 1, inner.to_hold.remove(&request.url))
@@ -134,6 +151,6 @@ impl Sender for Receiver {
         let mut inner = self.lock();
         let answer = inner.next_answer(&request.url);
         inner.seen[number].status = status_of(&answer);
-        AttemptResult { response: answer, took: self.clock.now_real().since(arrived.real) }
+        Ok(AttemptResult { response: answer, took: self.clock.now_real().since(arrived.real) })
     }
 }

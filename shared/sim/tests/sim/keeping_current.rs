@@ -17,6 +17,7 @@ use holdfast_core::ports::{
 use holdfast_core::records::{Key, Record, Subscription, UrlRecord};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on};
@@ -92,7 +93,7 @@ struct NoReceiver;
 
 #[async_trait]
 impl Sender for NoReceiver {
-    async fn send(&self, _: AttemptRequest) -> AttemptResult {
+    async fn send(&self, _: AttemptRequest) -> Result<AttemptResult, Shortage> {
         unreachable!("nothing is attempted here")
     }
 }

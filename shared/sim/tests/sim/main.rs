@@ -20,6 +20,7 @@ mod probes;
 mod regressions;
 mod releases;
 mod retries;
+mod shortages;
 mod versions;
 
 use std::time::Duration;

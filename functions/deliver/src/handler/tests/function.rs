@@ -9,6 +9,7 @@ use holdfast_core::ports::{
     AttemptRequest, AttemptResponse, AttemptResult, Clock, Inbox, QueueError, QueueName, Receipt, Received,
     Sender, Settlement,
 };
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use lambda_runtime::{Context, LambdaEvent};
@@ -39,14 +40,14 @@ pub(super) struct Receiver {
 
 #[async_trait]
 impl Sender for Receiver {
-    async fn send(&self, request: AttemptRequest) -> AttemptResult {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
         self.bodies.lock().unwrap().push(String::from_utf8(request.body.to_vec()).unwrap());
         let status = self.status.load(Ordering::Relaxed) as u16;
         if status == 0 {
             std::future::pending::<()>().await;
         }
         let response = AttemptResponse::Status { status, excerpt: String::new(), retry_after: None };
-        AttemptResult { response, took: Duration::from_millis(3) }
+        Ok(AttemptResult { response, took: Duration::from_millis(3) })
     }
 }
 

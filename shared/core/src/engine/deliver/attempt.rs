@@ -11,6 +11,7 @@ use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
 use crate::records::{Attempt, DeliveryRecord, Subscription};
 use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
 use crate::rules::health::Outcome;
+use crate::rules::shortage::Shortage;
 use crate::rules::signing;
 use crate::time::Timestamp;
 
@@ -51,6 +52,12 @@ pub(crate) struct Attempted {
     pub(crate) started_at: Timestamp,
     pub(crate) ended_at: Timestamp,
     pub(crate) result: AttemptResult,
+}
+
+/// An attempt that a shortage of ours kept from being made: it counts nowhere, and its claim is to be given back.
+pub(crate) struct NotMade {
+    pub(crate) ready: Box<Ready>,
+    pub(crate) shortage: Shortage,
 }
 
 impl Attempted {
@@ -136,7 +143,13 @@ impl Engine {
                 return Err(error);
             }
             if fresh {
-                return Ok(self.attempt(ready).await);
+                return match self.attempt(ready).await {
+                    Ok(attempted) => Ok(attempted),
+                    Err(not_made) => {
+                        self.give_back(*not_made.ready).await?;
+                        Err(not_made.shortage.into())
+                    }
+                };
             }
             let current =
                 self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
@@ -164,18 +177,25 @@ impl Engine {
         Ok(())
     }
 
-    pub(crate) async fn attempt(&self, ready: Ready) -> Attempted {
-        let attempted = self.send(ready).await;
+    pub(crate) async fn attempt(&self, ready: Ready) -> Result<Attempted, NotMade> {
+        let attempted = self.send(ready).await?;
         self.counters.count_attempt(attempted.succeeded());
         self.count_attempt(&attempted);
-        attempted
+        Ok(attempted)
     }
 
-    /// Makes the request and counts nothing.
-    pub(crate) async fn send(&self, ready: Ready) -> Attempted {
+    /// Makes the request. Neither a success nor a failure is counted.
+    pub(crate) async fn send(&self, ready: Ready) -> Result<Attempted, NotMade> {
         let started_at = self.ports.clock.now();
-        let result = self.ports.sender.send(self.request_for(&ready)).await;
-        Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }
+        match self.ports.sender.send(self.request_for(&ready)).await {
+            Ok(result) => Ok(Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }),
+            Err(shortage) => {
+                self.counters.count_not_attempted(shortage);
+                let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
+                tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
+                Err(NotMade { ready: Box::new(ready), shortage })
+            }
+        }
     }
 
     fn request_for(&self, ready: &Ready) -> AttemptRequest {
@@ -192,7 +212,8 @@ impl Engine {
         if let Some(token) = &ready.subscription.auth_token {
             headers.push(("authorization", format!("Bearer {token}")));
         }
-        AttemptRequest { url: ready.subscription.url.clone(), body: ready.body.clone(), headers }
+        let tenant = ready.key().tenant.clone();
+        AttemptRequest { tenant, url: ready.subscription.url.clone(), body: ready.body.clone(), headers }
     }
 
     /// One line per attempt. Never bodies, headers or keys.

@@ -126,15 +126,39 @@ impl Engine {
         }
         let mut claimed = delivery.record.clone();
         claimed.progress.claim(now, self.settings.function_timeout);
-        let lease = vec![Write::put(leased, Expect::Version(url.version))];
+        let lease = vec![Write::put(leased.clone(), Expect::Version(url.version))];
         if !self.repository.replace_delivery(&delivery, claimed.clone(), lease).await? {
             return Ok(false);
         }
         let delivery = Loaded { record: claimed, version: delivery.version + 1 };
         // The write was conditional on the URL as it was read, so there is no need to read health again.
         let ready = Ready { delivery, body, subscription, generation, body_is_inline: false };
-        let attempted = self.attempt(ready).await;
-        self.record_outcomes(&[attempted]).await.into_iter().collect::<Result<(), _>>()?;
-        Ok(true)
+        match self.attempt(ready).await {
+            Ok(attempted) => {
+                self.record_outcomes(&[attempted]).await.into_iter().collect::<Result<(), _>>()?;
+                Ok(true)
+            }
+            Err(not_made) => {
+                let url = Loaded { record: leased, version: url.version + 1 };
+                self.give_back_probe(url, not_made.ready.delivery).await?;
+                Err(not_made.shortage.into())
+            }
+        }
+    }
+
+    /// No probe was made: its delivery is parked again, and the probe is due as before. If something changed meanwhile, the sweep
+    /// looks at both.
+    async fn give_back_probe(
+        &self,
+        Loaded { record: mut url, version }: Loaded<UrlRecord>,
+        delivery: Loaded<DeliveryRecord>,
+    ) -> Result<()> {
+        let mut parked = delivery.record.clone();
+        parked.progress.give_back_claim();
+        parked.progress.park();
+        url.give_back_probe(self.ports.clock.now());
+        let with = vec![Write::put(url, Expect::Version(version))];
+        self.repository.replace_delivery(&delivery, parked, with).await?;
+        Ok(())
     }
 }

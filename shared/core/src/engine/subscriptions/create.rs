@@ -95,7 +95,7 @@ impl Engine {
         tenant: &Tenant,
         new: NewSubscription,
     ) -> Result<Subscription, SubscribeError> {
-        self.ports.sender.check(&new.url).await?;
+        self.ports.sender.check(tenant, &new.url).await?;
         let now = self.ports.clock.now();
         let subscription = Subscription {
             tenant: tenant.clone(),

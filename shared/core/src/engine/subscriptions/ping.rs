@@ -24,7 +24,8 @@ pub enum PingError {
 impl Engine {
     pub async fn ping(&self, tenant: &Tenant, id: &SubscriptionId) -> Result<Attempt, PingError> {
         let subscription = self.enabled_target(tenant, id).await?;
-        let attempted = self.send(self.ready_to_ping(subscription)).await;
+        let sent = self.send(self.ready_to_ping(subscription)).await;
+        let attempted = sent.map_err(|not_made| Unavailable::from(not_made.shortage))?;
         Ok(self.attempt_record(&attempted))
     }
 

@@ -64,7 +64,7 @@ impl Engine {
         patch: SubscriptionPatch,
     ) -> Result<Subscription, UpdateError> {
         if let Some(url) = &patch.url {
-            self.ports.sender.check(url).await?;
+            self.ports.sender.check(tenant, url).await?;
         }
         let mut retries = ConflictRetries::many();
         loop {

@@ -1,0 +1,73 @@
+//! What we ourselves may run out of. An attempt that could not be made for want of it says nothing about the receiver.
+
+/// A resource of ours that an attempt needed and did not get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum Shortage {
+    #[error("no file descriptor is free")]
+    Files,
+    #[error("no local port is free")]
+    Ports,
+    #[error("the system has no memory left for another connection")]
+    Memory,
+    #[error("the resolver is busy with other names")]
+    Resolver,
+}
+
+// The numbers of Linux.
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const EADDRNOTAVAIL: i32 = 99;
+const ENOBUFS: i32 = 105;
+
+impl Shortage {
+    pub const ALL: [Shortage; 4] = [Shortage::Files, Shortage::Ports, Shortage::Memory, Shortage::Resolver];
+
+    /// What an error of the operating system, while an attempt was being made, says that we ran out of. `None`: it is about the
+    /// receiver or the way to it.
+    #[must_use]
+    pub fn of_os_error(number: i32) -> Option<Shortage> {
+        match number {
+            EMFILE | ENFILE => Some(Shortage::Files),
+            EADDRNOTAVAIL => Some(Shortage::Ports),
+            ENOMEM | ENOBUFS => Some(Shortage::Memory),
+            _ => None,
+        }
+    }
+
+    /// In one word, for metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shortage::Files => "files",
+            Shortage::Ports => "ports",
+            Shortage::Memory => "memory",
+            Shortage::Resolver => "resolver",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_we_ran_out_of_is_a_shortage() {
+        let cases = [
+            ("ENOMEM", 12, Some(Shortage::Memory)),
+            ("ENFILE", 23, Some(Shortage::Files)),
+            ("EMFILE", 24, Some(Shortage::Files)),
+            ("EADDRNOTAVAIL", 99, Some(Shortage::Ports)),
+            ("ENOBUFS", 105, Some(Shortage::Memory)),
+            ("EPIPE", 32, None),
+            ("ENETUNREACH", 101, None),
+            ("ECONNRESET", 104, None),
+            ("ETIMEDOUT", 110, None),
+            ("ECONNREFUSED", 111, None),
+            ("EHOSTUNREACH", 113, None),
+        ];
+        for (name, number, expected) in cases {
+            assert_eq!(Shortage::of_os_error(number), expected, "{name}");
+        }
+    }
+}
