@@ -2,6 +2,7 @@
 
 mod args;
 mod clock;
+mod files;
 #[cfg(feature = "aws")]
 mod dead_letters;
 mod greeting;
