@@ -2,14 +2,15 @@
 
 mod args;
 mod clock;
-mod files;
 #[cfg(feature = "aws")]
 mod dead_letters;
+mod files;
 mod greeting;
 mod host;
 mod key;
 mod logging;
 mod periodic;
+mod proxy;
 mod pump;
 mod receivers;
 mod server;
