@@ -15,6 +15,7 @@ mod pump;
 mod receivers;
 mod server;
 mod settings;
+mod status;
 mod targets;
 
 use std::process::ExitCode;

@@ -84,11 +84,7 @@ impl TimedStream {
         TimedStream { stream, deadlines, phase, head: HeadScanner::default(), head_timer, write_timer }
     }
 
-    fn poll_written<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        written: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    fn poll_written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.write_timer.stop();
             return written;
@@ -204,7 +200,10 @@ struct Timer {
 }
 
 impl Timer {
-    #[expect(clippy::disallowed_methods, reason = "a deadline of a peer, which ends earlier if the peer acts")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a deadline of a peer, which ends earlier if the peer acts"
+    )]
     fn poll(&mut self, cx: &mut Context<'_>, after: Duration) -> Poll<()> {
         let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(after)));
         if !self.is_running {

@@ -59,9 +59,11 @@ mod tests {
 
     #[test]
     fn only_bare_line_feeds_in_the_head_are_replaced() {
-        for same in
-            ["GET / HTTP/1.1\r\nhost: x\r\n\r\n", "\r\nGET / HTTP/1.1\r\na: b\r\n\r\na\nbody\n\n", "GET /\r\n"]
-        {
+        for same in [
+            "GET / HTTP/1.1\r\nhost: x\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\na: b\r\n\r\na\nbody\n\n",
+            "GET /\r\n",
+        ] {
             assert_eq!(scan(same), same);
         }
         for bad in [

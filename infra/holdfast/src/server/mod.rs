@@ -88,7 +88,9 @@ async fn accept(listener: &TcpListener, connections: &Connections) -> Option<(Tc
     match listener.accept().await {
         Ok(accepted) => Some(accepted),
         // The client was gone before.
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => None,
+        Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {
+            None
+        }
         Err(error) => {
             tracing::warn!(%error, "a connection could not be accepted");
             let _ = tokio::time::timeout(ACCEPT_RETRY_INTERVAL, connections.one_ended()).await;
