@@ -102,6 +102,9 @@ struct CommonArgs {
     /// Maximum number of concurrent attempts to one URL: of first attempts, and again of retries.
     #[arg(long, value_name = "N", default_value_t = 128)]
     url_concurrency: usize,
+    /// Maximum number of connections to the API from one address [default: an eighth of all; in development mode, all]
+    #[arg(long, value_name = "N")]
+    peer_connections: Option<usize>,
     /// How long to keep delivered and dead deliveries, in days.
     #[arg(long, value_name = "DAYS", default_value_t = 14)]
     keep_days: u64,
@@ -207,6 +210,7 @@ impl CommonArgs {
             first_concurrency: self.first_concurrency,
             retry_concurrency: self.retry_concurrency,
             url_concurrency: self.url_concurrency,
+            peer_connections: self.peer_connections,
             log_format: self.log_format,
             log_level: self.log_level,
         }

@@ -18,14 +18,18 @@ use tokio::task::JoinSet;
 use crate::key::HostKey;
 use crate::pump::Pump;
 use crate::receivers::{self, Receivers};
+use crate::server::{self, Connections, Deadlines};
 use crate::settings::{Mode, Settings};
-use crate::{clock, greeting, periodic, server};
+use crate::status::{self, Status};
+use crate::{clock, files, greeting, periodic};
 
 /// How long requests to the API may take when everything else has stopped.
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
     settings.log();
+    let bounds = files::bound_connections(files::raise_limit()?, &settings)?;
+    tracing::info!(connections = bounds.connections, per_peer = bounds.per_peer, "API connections");
     // Before the server can be seen to run: from here on, a signal stops it in order.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -51,15 +55,19 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
     let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key.built_in()]) };
-    let mut router = holdfast_api::router(Arc::new(app));
+    let connections = Arc::new(Connections::new(bounds));
+    let status = Status::new(&engine, &embedded, &connections, &clock);
+    let mut router = holdfast_api::router(Arc::new(app)).merge(status::router(Arc::clone(&status)));
     if settings.mode == Mode::Development {
         router = router.merge(receivers::router(Arc::new(Receivers::new(Arc::clone(&clock)))));
     }
 
     let (stop_work, work_stopped) = watch::channel(false);
     let mut work = start_work(&settings, &engine, &embedded, &clock, &work_stopped);
+    work.spawn(periodic::collect_counters(status, work_stopped));
     let (stop_serving, serving_stopped) = watch::channel(false);
-    let server = tokio::spawn(server::serve(listener, router, serving_stopped));
+    let server = server::serve(listener, router, connections, Deadlines::DEFAULT, serving_stopped);
+    let server = tokio::spawn(server);
     match settings.mode {
         Mode::Development => println!("{}", greeting::development(address, key.text(), settings.speed)),
         Mode::Strict => println!("{}", greeting::strict(address, key.path())),

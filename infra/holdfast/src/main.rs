@@ -4,15 +4,18 @@ mod args;
 mod clock;
 #[cfg(feature = "aws")]
 mod dead_letters;
+mod files;
 mod greeting;
 mod host;
 mod key;
 mod logging;
 mod periodic;
+mod proxy;
 mod pump;
 mod receivers;
 mod server;
 mod settings;
+mod status;
 mod targets;
 
 use std::process::ExitCode;

@@ -9,12 +9,15 @@ use holdfast_embedded::Embedded;
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
+use crate::status::Status;
+
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// At high speeds, the machine must have time for other work.
 const MIN_SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
     let mut ticks = interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
@@ -51,6 +54,15 @@ pub(crate) async fn flush_activity(engine: Arc<Engine>, mut stop: watch::Receive
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while tick(&mut ticks, &mut stop).await {
         engine.flush_activity(false).await;
+    }
+}
+
+/// Often enough for "in the last minute". The counters start again from zero, so only this host takes them.
+pub(crate) async fn collect_counters(status: Arc<Status>, mut stop: watch::Receiver<bool>) {
+    let mut ticks = interval(COLLECT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while tick(&mut ticks, &mut stop).await {
+        status.collect();
     }
 }
 

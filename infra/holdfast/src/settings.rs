@@ -28,6 +28,8 @@ pub(crate) struct Settings {
     pub(crate) first_concurrency: usize,
     pub(crate) retry_concurrency: usize,
     pub(crate) url_concurrency: usize,
+    /// `None`: a share of what the limit on files allows.
+    pub(crate) peer_connections: Option<usize>,
     pub(crate) log_format: LogFormat,
     pub(crate) log_level: LevelFilter,
 }
@@ -48,12 +50,13 @@ impl Settings {
         if !(1..=MAX_SPEED).contains(&self.speed) {
             faults.push(format!("--speed must be from 1 to {MAX_SPEED}"));
         }
-        let concurrencies = [
+        let counts = [
             ("--first-concurrency", self.first_concurrency),
             ("--retry-concurrency", self.retry_concurrency),
             ("--url-concurrency", self.url_concurrency),
+            ("--peer-connections", self.peer_connections.unwrap_or(1)),
         ];
-        for (name, value) in concurrencies {
+        for (name, value) in counts {
             if !(1..=100_000).contains(&value) {
                 faults.push(format!("{name} must be from 1 to 100000"));
             }

@@ -1,7 +1,9 @@
 //! The egress policy, as flags.
 
 use clap::Args;
-use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports, ProxyUrl};
+use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports};
+
+use crate::proxy::ProxyArgs;
 
 const ALLOW_TARGET: &str = "--allow-target";
 
@@ -10,9 +12,8 @@ pub(crate) struct TargetArgs {
     /// A network to allow that is not public, such as 10.0.0.0/8. Can be given more than once.
     #[arg(long, value_name = "CIDR")]
     allow_target: Vec<String>,
-    /// The proxy for all attempts, such as `http://proxy.internal:3128`. Proxies of the environment are ignored.
-    #[arg(long, value_name = "URL")]
-    proxy: Option<String>,
+    #[command(flatten)]
+    proxy: ProxyArgs,
 }
 
 impl TargetArgs {
@@ -22,7 +23,7 @@ impl TargetArgs {
         allow.extend(self.allowed(faults));
         let flag = Some(ALLOW_TARGET.to_owned());
         let guard = Guard { allow, ports: Ports::any(), http_allowed: true, flag };
-        EgressPolicy { guard, proxy: self.proxy(faults) }
+        EgressPolicy { guard, proxy: self.proxy.parse(faults) }
     }
 
     /// Allows public targets, and what the flags add.
@@ -43,7 +44,7 @@ impl TargetArgs {
         };
         // Subscribers do not start the server, so a refusal does not name the flag.
         let guard = Guard { allow: self.allowed(faults), ports, http_allowed, flag: None };
-        EgressPolicy { guard, proxy: self.proxy(faults) }
+        EgressPolicy { guard, proxy: self.proxy.parse(faults) }
     }
 
     fn allowed(&self, faults: &mut Vec<String>) -> Vec<Cidr> {
@@ -55,10 +56,5 @@ impl TargetArgs {
             }
         }
         allowed
-    }
-
-    fn proxy(&self, faults: &mut Vec<String>) -> Option<ProxyUrl> {
-        let parsed = self.proxy.as_deref()?.parse();
-        parsed.map_err(|bad| faults.push(format!("--proxy: {bad}"))).ok()
     }
 }

@@ -1,41 +1,66 @@
-//! Cursors: where the next page of one list starts. Opaque to clients, and rejected by every other list.
+//! Cursors: where the next page of one list starts. Opaque to clients, rejected by every other list, and made only here: the store
+//! gets no position that a client invented.
 
 use data_encoding::BASE64URL_NOPAD;
+use hmac::{Hmac, KeyInit, Mac};
 use holdfast_core::ids::Tenant;
 use sha2::{Digest, Sha256};
 
-const CHECKSUM_LEN: usize = 8;
+/// Enough that guessing is hopeless.
+const MAC_LEN: usize = 16;
+
+/// The secret of an installation that its cursors are made with. All processes of the installation have the same.
+#[derive(Clone, Copy)]
+pub(crate) struct CursorKey([u8; 32]);
+
+impl CursorKey {
+    /// Derived from the operators' keys, because every host has them and clients do not know them.
+    pub(crate) fn derive<'a>(secrets: impl IntoIterator<Item = &'a str>) -> CursorKey {
+        let mut hasher = Sha256::new_with_prefix("holdfast cursors");
+        for secret in secrets {
+            hasher.update((secret.len() as u64).to_be_bytes());
+            hasher.update(secret);
+        }
+        CursorKey(hasher.finalize().into())
+    }
+}
 
 /// Writes and reads the cursors of one list with its filters.
-pub(crate) struct CursorCodec(Sha256);
+pub(crate) struct CursorCodec(Hmac<Sha256>);
 
 impl CursorCodec {
-    pub(crate) fn new(list: &str, tenant: &Tenant, mut filters: Vec<(String, String)>) -> CursorCodec {
+    pub(crate) fn new(
+        key: &CursorKey,
+        list: &str,
+        tenant: &Tenant,
+        mut filters: Vec<(String, String)>,
+    ) -> CursorCodec {
         filters.sort();
-        let mut hasher = Sha256::new();
+        let mut mac = Hmac::new_from_slice(&key.0).expect("HMAC takes keys of any length");
         let filters = filters.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
         for part in [list, tenant.as_str()].into_iter().chain(filters) {
             // The length goes first, so that different lists never hash the same bytes.
-            hasher.update((part.len() as u64).to_be_bytes());
-            hasher.update(part);
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part.as_bytes());
         }
-        CursorCodec(hasher)
+        CursorCodec(mac)
     }
 
     /// Covers the position too, so that a damaged cursor is rejected instead of continuing at another position.
-    fn checksum(&self, after: &str) -> Vec<u8> {
-        self.0.clone().chain_update(after).finalize()[..CHECKSUM_LEN].to_vec()
+    fn mac(&self, after: &[u8]) -> Hmac<Sha256> {
+        self.0.clone().chain_update(after)
     }
 
     pub(crate) fn encode(&self, after: &str) -> String {
-        BASE64URL_NOPAD.encode(&[&*self.checksum(after), after.as_bytes()].concat())
+        let mac = self.mac(after.as_bytes()).finalize().into_bytes();
+        BASE64URL_NOPAD.encode(&[&mac[..MAC_LEN], after.as_bytes()].concat())
     }
 
     /// `None`: not a cursor of this list.
     pub(crate) fn decode(&self, cursor: &str) -> Option<String> {
         let bytes = BASE64URL_NOPAD.decode(cursor.as_bytes()).ok()?;
-        let (checksum, after) = bytes.split_at_checked(CHECKSUM_LEN)?;
-        let after = std::str::from_utf8(after).ok()?;
-        (self.checksum(after) == checksum).then(|| after.to_owned())
+        let (mac, after) = bytes.split_at_checked(MAC_LEN)?;
+        self.mac(after).verify_truncated_left(mac).ok()?;
+        String::from_utf8(after.to_vec()).ok()
     }
 }

@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::convert::Infallible;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 
-use crate::cursor::CursorCodec;
+use crate::cursor::{CursorCodec, CursorKey};
 use crate::suggest::{quote, unknown};
-use crate::{FieldError, Problem};
+use crate::{App, FieldError, Problem};
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 100;
@@ -21,8 +22,8 @@ const MAX_PARAMS: usize = 64;
 const TENANT: &str = "tenant";
 
 /// The parameters that no handler has read yet, and what is wrong with the others.
-#[derive(Default)]
 pub(crate) struct Params {
+    cursor_key: CursorKey,
     unread: BTreeMap<String, String>,
     /// The names that the handler asked for.
     known: Vec<&'static str>,
@@ -37,11 +38,11 @@ pub(crate) struct PageRequest {
     pub(crate) cursors: CursorCodec,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Params {
+impl FromRequestParts<Arc<App>> for Params {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params, Infallible> {
-        Ok(Params::parse(parts.uri.query().unwrap_or_default()))
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Params, Infallible> {
+        Ok(Params::parse(parts.uri.query().unwrap_or_default(), app.keys.cursor_key()))
     }
 }
 
@@ -58,8 +59,9 @@ fn unknown_param(name: &str, known: &[&str]) -> FieldError {
 }
 
 impl Params {
-    fn parse(query: &str) -> Params {
-        let mut params = Params::default();
+    fn parse(query: &str, cursor_key: CursorKey) -> Params {
+        let (unread, known, filters, errors) = Default::default();
+        let mut params = Params { cursor_key, unread, known, filters, errors };
         let given = url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS);
         for (name, value) in given.filter(|(name, _)| name != TENANT) {
             if value.is_empty() {
@@ -136,7 +138,7 @@ impl Params {
         tenant: &Tenant,
     ) -> Result<PageRequest, Problem> {
         let limit = self.number("limit", 1..=MAX_LIMIT).unwrap_or(DEFAULT_LIMIT) as usize;
-        let cursors = CursorCodec::new(list, tenant, std::mem::take(&mut self.filters));
+        let cursors = CursorCodec::new(&self.cursor_key, list, tenant, std::mem::take(&mut self.filters));
         let after = self.take(cursor).and_then(|given| {
             let after = cursors.decode(&given);
             if after.is_none() {

@@ -6,6 +6,7 @@
 mod database;
 mod error;
 mod options;
+mod probe;
 mod queue;
 mod readers;
 mod rows;

@@ -14,6 +14,7 @@
 //! Everything is in memory, with limits on the receivers and on the requests of each.
 
 mod handlers;
+mod loopback;
 mod name;
 mod receiver;
 mod record;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware::from_fn;
 use axum::routing::{get, post};
 use holdfast_api::Problem;
 
@@ -38,6 +40,7 @@ pub(crate) fn router(receivers: Arc<Receivers>) -> Router {
     Router::new()
         .route("/dev/receiver", get(handlers::list))
         .route("/dev/receiver/{name}", one)
+        .route_layer(from_fn(loopback::require))
         .with_state(receivers)
 }
 

@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::header::HOST;
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use holdfast_core::ports::Clock;
 use holdfast_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -47,7 +48,8 @@ impl Host {
         Host(router(Arc::new(Receivers::new(Arc::new(StoppedClock)))))
     }
 
-    async fn call(&self, request: Request<Body>) -> Answer {
+    async fn call(&self, mut request: Request<Body>) -> Answer {
+        request.headers_mut().entry(HOST).or_insert(HeaderValue::from_static("127.0.0.1:8080"));
         let response = self.0.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = to_bytes(body, usize::MAX).await.unwrap();
@@ -246,4 +248,18 @@ async fn the_number_of_receivers_is_limited() {
     assert_eq!(host.post("/500").await, 500);
     host.ask("DELETE", "/r0", "").await;
     assert_eq!(host.post("/one-more").await, 200);
+}
+
+#[tokio::test]
+async fn another_host_is_refused() {
+    let host = Host::start();
+    for (method, path) in
+        [("GET", ""), ("GET", "/a"), ("POST", "/a"), ("PUT", "/a"), ("DELETE", "/a"), ("POST", "/200")]
+    {
+        let request = Request::builder().method(method).uri(format!("/dev/receiver{path}"));
+        let answer = host.call(request.header(HOST, "evil.example:8080").body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, 421, "{method} {path}");
+        assert!(answer.json()["detail"].as_str().unwrap().contains("localhost"), "{}", answer.body);
+    }
+    assert_eq!(host.ask("GET", "", "").await.json()["receivers"], json!([]));
 }

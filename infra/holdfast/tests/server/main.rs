@@ -5,6 +5,7 @@
 mod bound;
 mod canaries;
 mod clock;
+mod files;
 mod freeze;
 mod greeting;
 mod guides;
@@ -15,5 +16,6 @@ mod process;
 mod refusals;
 mod serve;
 mod signing;
+mod status;
 mod suite;
 mod terminate;

@@ -7,9 +7,12 @@ use std::sync::mpsc::{Receiver as Lines, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use holdfast_e2e::waiting::until;
+use anyhow::Context;
+use holdfast_e2e::waiting::{SOON, until};
 use holdfast_e2e::{Host, Receiver};
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// For a start on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -108,9 +111,13 @@ impl Server {
 
     /// In strict mode, on a new port.
     pub(crate) fn serve(data: &Path, more: &[&str]) -> Server {
-        let mut args = vec!["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()];
-        args.extend(more);
-        let process = Process::spawn(&args);
+        Server::serve_as(&mut Command::new(env!("CARGO_BIN_EXE_holdfast")), data, more)
+    }
+
+    /// In strict mode, by a command that runs Holdfast with the arguments that are added to it.
+    pub(crate) fn serve_as(command: &mut Command, data: &Path, more: &[&str]) -> Server {
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]).args(more);
+        let process = Process::run(command);
         let (first, second) = (process.line(), process.line());
         let base = first.split(' ').find(|word| word.starts_with("http://")).expect("an address").to_owned();
         let file = data.join("operator-key");
@@ -131,8 +138,26 @@ impl Server {
         self.process.child.wait().unwrap();
     }
 
-    pub(crate) fn terminate(&self) {
-        let pid = Pid::from_child(&self.process.child);
-        kill_process(pid, Signal::TERM).unwrap();
+    /// The head and the body of the response to a request without a key, on a new connection.
+    pub(crate) async fn get_without_key(&self, path: &str) -> anyhow::Result<(String, String)> {
+        get_on(TcpStream::connect(self.base.trim_start_matches("http://")).await?, path).await
     }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.process.child)
+    }
+
+    pub(crate) fn terminate(&self) {
+        kill_process(self.pid(), Signal::TERM).unwrap();
+    }
+}
+
+/// The head and the body of the response to a request without a key.
+pub(crate) async fn get_on(mut stream: TcpStream, path: &str) -> anyhow::Result<(String, String)> {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    tokio::time::timeout(SOON, stream.read_to_string(&mut answer)).await??;
+    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("no response: {answer}"))?;
+    Ok((head.to_owned(), body.to_owned()))
 }

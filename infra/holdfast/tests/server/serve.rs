@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::process::Server;
 use crate::refusals::refused;
 
-const THIS_MACHINE: [&str; 6] =
+pub(crate) const THIS_MACHINE: [&str; 6] =
     ["--allow-target", "127.0.0.0/8", "--allow-target", "::1/128", "--http-targets", "allow"];
 
 /// A client with a key to its own tenant, because the operator key has none.
-async fn tenant_of(server: &Server, receiver: &Receiver) -> Host {
+pub(crate) async fn tenant_of(server: &Server, receiver: &Receiver) -> Host {
     server.host(receiver).in_own_tenant().await.unwrap()
 }
 
@@ -55,6 +55,9 @@ async fn missing_and_invalid_flags_are_reported() {
         assert!(output.contains(named), "{named} is not reported: {output}");
     }
     assert!(!output.contains("pa55word"), "{output}");
+    let proxy = ["--proxy", "http://user:pa55word@proxy:3128"];
+    let output = refused(&[&["serve", "--listen", "127.0.0.1:0", "--data", "x"][..], &proxy].concat()).await;
+    assert!(output.contains("--proxy-password-file") && !output.contains("pa55word"), "{output}");
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
@@ -16,7 +17,13 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) async fn authenticate(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
-        let given = parts.headers.get(AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
+        let given = headers.next().and_then(|value| bearer(value.as_bytes()));
+        if headers.next().is_some() {
+            // A proxy in front may have checked the other one.
+            let detail = "The `authorization` header is given more than once; give it once.";
+            return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+        }
         let key = given.ok_or_else(Problem::unauthorized)?;
         let found = app.keys.find(&app.engine, key).await?;
         let caller = found.ok_or_else(Problem::unauthorized)?;

@@ -8,12 +8,14 @@ use holdfast_core::rules::access::{self, Role};
 use super::built_in::{BuiltIn, HashedKey};
 use super::cache::KeyCache;
 use super::caller::Caller;
+use crate::cursor::CursorKey;
 
 const MAX_CACHED_TENANTS: usize = 10_000;
 
 /// All valid keys: those that the host was configured with, and the stored ones. Only their hashes are kept.
 pub struct Keys {
     built_in: Vec<BuiltIn>,
+    cursor_key: CursorKey,
     cache: KeyCache,
     /// Tenants are never deleted, so one lookup for each is enough.
     tenants: Mutex<HashSet<Tenant>>,
@@ -22,7 +24,8 @@ pub struct Keys {
 impl Keys {
     #[must_use]
     pub fn new(built_in: Vec<BuiltIn>) -> Keys {
-        Keys { built_in, cache: KeyCache::default(), tenants: Mutex::default() }
+        let cursor_key = CursorKey::derive(built_in.iter().map(|key| key.key.0.as_str()));
+        Keys { built_in, cursor_key, cache: KeyCache::default(), tenants: Mutex::default() }
     }
 
     /// One built-in key with the default tenant `home`.
@@ -35,6 +38,10 @@ impl Keys {
             description: "The key that this host was started with",
             change: "Restart the host with another key instead.",
         }])
+    }
+
+    pub(crate) fn cursor_key(&self) -> CursorKey {
+        self.cursor_key
     }
 
     pub(crate) fn built_in(&self) -> &[BuiltIn] {

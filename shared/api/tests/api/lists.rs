@@ -1,7 +1,9 @@
 //! Pages and cursors.
 
 use axum::http::StatusCode;
+use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::world::World;
 
@@ -91,4 +93,35 @@ async fn a_damaged_cursor_is_rejected() {
     }
     // The limit is not part of the list.
     world.get(&format!("/v1/urls?limit=1&cursor={cursor}")).await.expect(StatusCode::OK);
+}
+
+/// A cursor whose checksum needs no secret, for the first page of a tenant's list of URLs.
+fn forged(after: &str, checksum_len: usize) -> String {
+    let mut hasher = Sha256::new();
+    for part in ["urls", "default"] {
+        hasher.update((part.len() as u64).to_be_bytes());
+        hasher.update(part);
+    }
+    let checksum = hasher.chain_update(after).finalize();
+    BASE64URL_NOPAD.encode(&[&checksum[..checksum_len], after.as_bytes()].concat())
+}
+
+#[tokio::test]
+async fn a_forged_cursor_is_rejected() {
+    let world = filled().await;
+    for after in ["", "x", "url_", "\0", "🦀", "{}", "9999999999999999999999"] {
+        for checksum_len in [8, 16, 32] {
+            let path = format!("/v1/urls?cursor={}", forged(after, checksum_len));
+            assert_eq!(world.get(&path).await.problem(400), ["cursor"], "{after:?}");
+        }
+    }
+}
+
+/// The functions on AWS are many processes.
+#[tokio::test]
+async fn another_process_continues_a_list() {
+    let world = filled().await;
+    let (ids, cursor) = list_all(&world, "/v1/urls?limit=2").await;
+    let page = world.another_process().get(&format!("/v1/urls?limit=2&cursor={cursor}")).await;
+    assert_eq!(page.expect(StatusCode::OK)["items"][0]["id"], *ids[2]);
 }

@@ -54,6 +54,21 @@ async fn everything_else_needs_a_valid_key() {
     world.send(other_case.body(Body::empty()).unwrap()).await.expect(StatusCode::OK);
 }
 
+/// Even if both are the same or only one is valid: a proxy in front may have checked the other.
+#[tokio::test]
+async fn two_authorization_headers_are_a_bad_request() {
+    let world = World::new();
+    let valid = format!("Bearer {KEY}");
+    for (first, second) in [(&*valid, &*valid), (&valid, "Bearer hf_other"), ("Basic x", &valid), ("", "")] {
+        for (method, path) in [("GET", "/v1/urls"), ("POST", "/v1/events"), ("GET", "/v1/events/x")] {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header("authorization", first).header("authorization", second);
+            let answer = world.send(request.body(Body::from("{}")).unwrap()).await;
+            answer.problem(400);
+        }
+    }
+}
+
 #[tokio::test]
 async fn unknown_paths_and_methods_are_problems() {
     let world = World::new();

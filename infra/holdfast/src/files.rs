@@ -1,0 +1,51 @@
+//! How many files this process may open, and how they are shared: attempts come first, and the API gets what they leave.
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::server::Bounds;
+use crate::settings::{Mode, Settings};
+
+/// The database with its readers, the log, the runtime, and files that are open only for a moment.
+const RESERVED_FILES: u64 = 64;
+/// The connection of an attempt, and a name lookup or the connection of an earlier attempt that is kept for reuse.
+const FILES_PER_ATTEMPT: u64 = 2;
+/// More than a busy producer opens.
+const MAX_CONNECTIONS: u64 = 4_096;
+/// With fewer, a few idle peers would keep the API from answering.
+const MIN_CONNECTIONS: u64 = 64;
+/// One peer gets at most this part of all connections.
+const PEER_SHARE: u64 = 8;
+
+/// Raises the soft limit to the hard limit, which needs no privilege, and returns it.
+pub(crate) fn raise_limit() -> Result<u64> {
+    let Rlimit { current: before, maximum } = getrlimit(Resource::Nofile);
+    if before != maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+            .context("the limit on open files cannot be raised to the hard limit")?;
+    }
+    // `None` is "unlimited".
+    let limit = maximum.unwrap_or(u64::MAX);
+    tracing::info!(before = before.unwrap_or(u64::MAX), limit, "open files");
+    Ok(limit)
+}
+
+/// How many API connections `limit` files leave when all attempts are running.
+pub(crate) fn bound_connections(limit: u64, settings: &Settings) -> Result<Bounds> {
+    let attempts = (settings.first_concurrency + settings.retry_concurrency) as u64;
+    let taken = RESERVED_FILES + attempts * FILES_PER_ATTEMPT;
+    let needed = taken + MIN_CONNECTIONS;
+    ensure!(
+        limit >= needed,
+        "this process may open {limit} files, and {attempts} concurrent attempts and the API need {needed}; raise the hard limit \
+         (`ulimit -Hn`, or LimitNOFILE= of systemd) or lower --first-concurrency and --retry-concurrency"
+    );
+    let connections = (limit - taken).min(MAX_CONNECTIONS) as usize;
+    let per_peer = match (settings.peer_connections, settings.mode) {
+        (Some(given), _) => given.min(connections),
+        // Attempts to the built-in receivers come from this machine too, as all peers do that can reach a development server.
+        (None, Mode::Development) => connections,
+        (None, Mode::Strict) => connections / PEER_SHARE as usize,
+    };
+    Ok(Bounds { connections, per_peer })
+}

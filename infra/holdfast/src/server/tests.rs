@@ -1,0 +1,261 @@
+use std::future;
+use std::net::Ipv4Addr;
+
+use axum::body::Bytes;
+use axum::routing::{get, post};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpSocket;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+const SOON: Duration = Duration::from_secs(30);
+/// Longer than any test waits, so that only the deadline under test can end a connection.
+const NEVER: Duration = Duration::from_secs(3_600);
+const SHORT: Duration = Duration::from_millis(50);
+const PATIENT: Deadlines = Deadlines { head: NEVER, idle: NEVER, body: NEVER, write: NEVER };
+const WIDE: Bounds = Bounds { connections: 1_000, per_peer: 1_000 };
+const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+/// More than the buffers of both sockets take.
+const LARGE: usize = 64 << 20;
+
+struct Server {
+    address: SocketAddr,
+    connections: Arc<Connections>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    async fn start(router: Router, bounds: Bounds, deadlines: Deadlines) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = watch::channel(false);
+        let connections = Arc::new(Connections::new(bounds));
+        let task = tokio::spawn(serve(listener, router, Arc::clone(&connections), deadlines, stopped));
+        Server { address, connections, stop, task }
+    }
+
+    /// With routes for a response that is large and for a body that is read to its end.
+    async fn plain(bounds: Bounds, deadlines: Deadlines) -> Server {
+        let router = Router::new()
+            .route("/healthz", get(|| async { "ok" }))
+            .route("/large", get(|| async { vec![b'x'; LARGE] }))
+            .route("/body", post(|_: Bytes| async { "whole" }));
+        Server::start(router, bounds, deadlines).await
+    }
+
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    /// From the loopback address 127.0.0.`last`, which is another peer for each number.
+    async fn connect_from(&self, last: u8) -> TcpStream {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).unwrap();
+        socket.connect(self.address).await.unwrap()
+    }
+
+    async fn until_open(&self, count: usize) {
+        let reached = async {
+            while self.connections.open() != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        let open = || format!("{} are open instead of {count}", self.connections.open());
+        tokio::time::timeout(SOON, reached).await.unwrap_or_else(|_| panic!("{}", open()));
+    }
+}
+
+/// All that arrives until the server closes the connection.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A reset ends the connection too.
+    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut bytes)).await.expect("it is closed");
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Sends a request and returns the beginning of the response.
+async fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
+    stream.write_all(request).await.unwrap();
+    let mut bytes = vec![0; 4096];
+    let length = tokio::time::timeout(SOON, stream.read(&mut bytes)).await.unwrap().unwrap();
+    String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_answered_before_it_stops() {
+    let started = Arc::new(Notify::new());
+    let finish = Arc::new(Notify::new());
+    let (s, f) = (Arc::clone(&started), Arc::clone(&finish));
+    let router = Router::new().route(
+        "/",
+        get(|| async move {
+            s.notify_one();
+            f.notified().await;
+            "done"
+        }),
+    );
+    let server = Server::start(router, WIDE, Deadlines::DEFAULT).await;
+    let mut idle = server.connect().await;
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(SOON, started.notified()).await.unwrap();
+    server.stop.send(true).unwrap();
+    finish.notify_one();
+    let answer = rest(&mut busy).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+    tokio::time::timeout(SOON, server.task).await.unwrap().unwrap();
+    assert_eq!(idle.read(&mut [0; 1]).await.unwrap(), 0, "an unused connection is closed");
+}
+
+#[tokio::test]
+async fn idle_connections_of_one_peer_do_not_keep_another_from_being_answered() {
+    let server = Server::plain(Bounds { connections: 40, per_peer: 5 }, PATIENT).await;
+    let mut held = Vec::new();
+    for peer in 2..=8 {
+        for _ in 0..20 {
+            held.push(server.connect_from(peer).await);
+        }
+    }
+    // Seven peers hold five each, and the rest were closed.
+    server.until_open(35).await;
+    let mut other = server.connect_from(9).await;
+    let answer = ask(&mut other, REQUEST).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(server.connections.refused(), 7 * 15);
+}
+
+#[tokio::test]
+async fn beyond_the_bound_a_connection_is_closed_at_once_and_says_why() {
+    let server = Server::plain(Bounds { connections: 2, per_peer: 2 }, PATIENT).await;
+    let (first, _second) = (server.connect().await, server.connect().await);
+    server.until_open(2).await;
+    let answer = rest(&mut server.connect().await).await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("Too many connections"), "{answer}");
+    let body = answer.split_once("\r\n\r\n").unwrap().1;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(body).unwrap()["status"], 503);
+    drop(first);
+    server.until_open(1).await;
+    assert!(ask(&mut server.connect().await, REQUEST).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_dropped() {
+    let server = Server::plain(WIDE, Deadlines { head: SHORT, ..PATIENT }).await;
+    assert_eq!(rest(&mut server.connect().await).await, "");
+    server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_end_is_dropped() {
+    let server = Server::plain(WIDE, Deadlines { head: SHORT, ..PATIENT }).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+    rest(&mut slow).await;
+    // In the second request of a connection too, which may be idle before.
+    let mut slow = server.connect().await;
+    assert!(ask(&mut slow, REQUEST).await.starts_with("HTTP/1.1 200"));
+    slow.write_all(b"GET / HTTP/1.1\r\nhost:").await.unwrap();
+    rest(&mut slow).await;
+    server.until_open(0).await;
+}
+
+/// Bytes that arrive one by one do not prolong the deadline.
+#[tokio::test]
+async fn a_head_that_trickles_is_dropped() {
+    let server = Server::plain(WIDE, Deadlines { head: SHORT, ..PATIENT }).await;
+    let mut slow = server.connect().await;
+    slow.set_nodelay(true).unwrap();
+    slow.write_all(b"GET / HTTP/1.1\r\nx: ").await.unwrap();
+    let (mut reader, mut writer) = slow.split();
+    let trickle = async {
+        let mut ticks = tokio::time::interval(SHORT / 10);
+        while writer.write_all(b"x").await.is_ok() {
+            ticks.tick().await;
+        }
+        future::pending::<()>().await;
+    };
+    let mut byte = [0];
+    tokio::select! {
+        () = trickle => {}
+        ended = tokio::time::timeout(SOON, reader.read(&mut byte)) => {
+            assert_ne!(ended.expect("it is dropped").unwrap_or(0), 1);
+        }
+    }
+    server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_dropped_after_its_own_deadline() {
+    let server = Server::plain(WIDE, Deadlines { idle: SHORT, ..PATIENT }).await;
+    let mut idle = server.connect().await;
+    let answer = ask(&mut idle, REQUEST).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    rest(&mut idle).await;
+    server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_dropped() {
+    let server = Server::plain(WIDE, Deadlines { body: SHORT, ..PATIENT }).await;
+    let mut slow = server.connect().await;
+    slow.write_all(b"POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nfew").await.unwrap();
+    let answer = rest(&mut slow).await;
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn a_peer_that_never_reads_is_dropped() {
+    let server = Server::plain(WIDE, Deadlines { write: SHORT, ..PATIENT }).await;
+    let mut deaf = server.connect().await;
+    deaf.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    // It was open: part of the response has arrived.
+    tokio::time::timeout(SOON, deaf.readable()).await.unwrap().unwrap();
+    server.until_open(0).await;
+}
+
+#[tokio::test]
+async fn a_large_response_is_sent_whole_to_a_peer_that_reads() {
+    let server = Server::plain(WIDE, Deadlines { write: Duration::from_secs(5), ..PATIENT }).await;
+    let mut peer = server.connect().await;
+    peer.write_all(b"GET /large HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    assert!(rest(&mut peer).await.len() > LARGE);
+}
+
+#[tokio::test]
+async fn a_bare_line_feed_in_a_head_is_a_bad_request() {
+    let server = Server::plain(WIDE, PATIENT).await;
+    for bad in [
+        "GET /healthz HTTP/1.1\nhost: x\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\na: b\nc: d\r\n\r\n",
+        "GET /healthz HTTP/1.1\r\nhost: x\r\n\n",
+        "GET /healthz HTTP/1.1\nhost: x\n\n",
+    ] {
+        let mut peer = server.connect().await;
+        let answer = ask(&mut peer, bad.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{bad:?}: {answer}");
+        // In the second request of a connection too.
+        let mut peer = server.connect().await;
+        assert!(ask(&mut peer, REQUEST).await.starts_with("HTTP/1.1 200"));
+        let answer = ask(&mut peer, bad.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{bad:?}: {answer}");
+    }
+    let body = b"POST /body HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\na\n\nb";
+    assert!(ask(&mut server.connect().await, body).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn a_head_that_is_too_large_is_refused() {
+    let server = Server::plain(WIDE, PATIENT).await;
+    let head = format!("GET /healthz HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "x".repeat(MAX_HEAD_BYTES));
+    let mut peer = server.connect().await;
+    let (mut reader, mut writer) = peer.split();
+    let mut bytes = vec![0; 100];
+    let (length, _) = tokio::join!(reader.read(&mut bytes), writer.write_all(head.as_bytes()));
+    let answer = String::from_utf8_lossy(&bytes[..length.unwrap()]).into_owned();
+    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}

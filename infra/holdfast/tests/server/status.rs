@@ -1,0 +1,83 @@
+//! `/readyz` and `/metrics`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use holdfast_e2e::scene::Scene;
+use holdfast_e2e::waiting::{SOON, until};
+use holdfast_e2e::{Receiver, Reply};
+use rustix::process::{Resource, Rlimit, prlimit};
+use serde_json::{Value, json};
+
+use crate::process::Server;
+
+/// Every series with its value.
+async fn metrics(server: &Server) -> anyhow::Result<BTreeMap<String, u64>> {
+    let (head, text) = server.get_without_key("/metrics").await?;
+    assert!(head.contains("content-type: text/plain; version=0.0.4; charset=utf-8"), "{head}");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    Ok(lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(s, v)| (s.to_owned(), v.parse().unwrap()))
+        .collect())
+}
+
+async fn readyz(server: &Server) -> anyhow::Result<(u16, Value)> {
+    let (head, body) = server.get_without_key("/readyz").await?;
+    let status = head.split(' ').nth(1).unwrap().parse()?;
+    Ok((status, serde_json::from_str(&body)?))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_count_from_the_start_and_name_no_tenant_or_url() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let server = Server::start(folder.path(), 1, &[]);
+    let host = server.host(&receiver);
+    let scene = Scene::new(&host, "status");
+    let good = scene.subscribe("good", Reply::Status(200)).await.unwrap();
+    let bad = scene.subscribe("bad", Reply::Status(500)).await.unwrap();
+    let (success, failure) =
+        ("holdfast_attempts_total{outcome=\"success\"}", "holdfast_attempts_total{outcome=\"failure\"}");
+    for round in 1..=2_u64 {
+        scene.post("good").await.unwrap();
+        scene.post("bad").await.unwrap();
+        scene.arrivals(&good.path, round as usize, SOON).await.unwrap();
+        scene.arrivals(&bad.path, round as usize, SOON).await.unwrap();
+        // Reading them does not start them again from zero.
+        let counted =
+            async || Ok(Some(metrics(&server).await?).filter(|m| m[success] >= round && m[failure] >= round));
+        let counted = until("the attempts are counted", SOON, counted).await.unwrap();
+        assert_eq!(counted[success], round, "{counted:?}");
+    }
+    let found = metrics(&server).await.unwrap();
+    for shortage in ["files", "ports", "memory", "resolver"] {
+        assert_eq!(found[&format!("holdfast_attempts_not_made_total{{shortage=\"{shortage}\"}}")], 0);
+    }
+    assert!((1..1_000).contains(&found["holdfast_api_connections"]), "{found:?}");
+    assert_eq!(found["holdfast_api_connections_refused_total"], 0);
+    let labels: Vec<_> = found.keys().filter_map(|series| Some(series.split_once('{')?.1)).collect();
+    assert!(labels.iter().all(|l| l.starts_with("outcome=") || l.starts_with("shortage=")), "{labels:?}");
+    let none = json!({"files": 0, "ports": 0, "memory": 0, "resolver": 0});
+    assert_eq!(readyz(&server).await.unwrap(), (200, json!({"ready": true, "shortages": none})));
+}
+
+/// Files must not grow for a while, as on a full disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_ready_exactly_while_the_store_can_write() {
+    let folder = tempfile::tempdir().unwrap();
+    // Without the trap, a write beyond the limit would end the process instead of failing.
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_holdfast")]);
+    let server = Server::serve_as(&mut command, folder.path(), &[]);
+    assert_eq!(readyz(&server).await.unwrap().0, 200);
+    let none = Rlimit { current: Some(1), maximum: None };
+    let before = prlimit(Some(server.pid()), Resource::Fsize, none).unwrap();
+    let status = async |wanted: u16| Ok(Some(readyz(&server).await?).filter(|(status, _)| *status == wanted));
+    let (_, shown) = until("it is not ready", SOON, async || status(503).await).await.unwrap();
+    assert_eq!(shown["ready"], false, "{shown}");
+    let (head, _) = server.get_without_key("/healthz").await.unwrap();
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    prlimit(Some(server.pid()), Resource::Fsize, before).unwrap();
+    until("it is ready again", SOON, async || status(200).await).await.unwrap();
+}
