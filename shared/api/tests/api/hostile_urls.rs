@@ -100,6 +100,7 @@ async fn other_urls_are_accepted_in_normal_form() {
 async fn in_development_the_answer_names_the_flag_that_allows_a_url() {
     let guard = |allow: &str| Guard {
         allow: Cidr::list(allow).unwrap(),
+        deny: Vec::new(),
         ports: Ports::any(),
         http_allowed: true,
         flag: Some("--allow-target".to_owned()),

@@ -49,7 +49,8 @@ fn sender_with(config: EgressConfig) -> HttpSender {
 
 /// Allows these networks, and `http`.
 fn guard_for(networks: &str) -> Guard {
-    Guard { allow: Cidr::list(networks).unwrap(), ports: Ports::any(), http_allowed: true, flag: None }
+    let allow = Cidr::list(networks).unwrap();
+    Guard { allow, ports: Ports::any(), http_allowed: true, ..Guard::default() }
 }
 
 /// Allows this machine, where the receivers of these tests are.
