@@ -186,12 +186,12 @@ class Parameters(unittest.TestCase):
 
     def test_attempts_go_to_public_targets_unless_others_are_named(self):
         self.assertEqual((DEFAULTS["HttpTargets"], DEFAULTS["AllowedTargets"]), ("refuse", ""))
+        self.assertEqual(DEFAULTS["DeniedTargets"], "")
+        good_networks = ["", "10.0.0.0/8", "127.0.0.0/8,::1/128", "fd00::/8,192.0.2.7"]
+        bad_networks = ["any", "10.0.0.0/8,", "10.0.0.0/8 ,fd00::/8", "example.com", "10.0.0.0/"]
         for name, good, bad in [
-            (
-                "AllowedTargets",
-                ["", "10.0.0.0/8", "127.0.0.0/8,::1/128", "fd00::/8,192.0.2.7"],
-                ["any", "10.0.0.0/8,", "10.0.0.0/8 ,fd00::/8", "example.com", "10.0.0.0/"],
-            ),
+            ("AllowedTargets", good_networks, bad_networks),
+            ("DeniedTargets", good_networks, bad_networks),
             ("TargetPorts", ["", "any", "443", "443,8000-8999"], ["443,", "all", "-1", "443;80", "8000-"]),
         ]:
             pattern = re.compile(PARAMETERS[name]["AllowedPattern"])
@@ -345,6 +345,7 @@ class Functions(unittest.TestCase):
         "HOLDFAST_DELIVERY_LOG": "all",
         "HOLDFAST_HTTP_TARGETS": "refuse",
         "HOLDFAST_ALLOWED_TARGETS": "",
+        "HOLDFAST_DENIED_TARGETS": "",
         "HOLDFAST_TARGET_PORTS": "",
         "HOLDFAST_TIME_SCALE": "1",
         "HOLDFAST_LOG_LEVEL": "info",

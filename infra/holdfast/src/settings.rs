@@ -68,6 +68,7 @@ impl Settings {
     pub(crate) fn log(&self) {
         let guard = &self.egress_policy.guard;
         let allowed: Vec<String> = guard.allow.iter().map(ToString::to_string).collect();
+        let denied: Vec<String> = guard.deny.iter().map(ToString::to_string).collect();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             mode = ?self.mode,
@@ -81,6 +82,7 @@ impl Settings {
             delivery_log = ?self.engine.delivery_log,
             http_targets = guard.http_allowed,
             allowed_targets = allowed.join(","),
+            denied_targets = denied.join(","),
             ports = %guard.ports,
             proxy = self.egress_policy.proxy.as_ref().map(ToString::to_string),
             first_concurrency = self.first_concurrency,

@@ -6,12 +6,16 @@ use holdfast_core::rules::guard::{Cidr, EgressPolicy, Guard, Ports};
 use crate::proxy::ProxyArgs;
 
 const ALLOW_TARGET: &str = "--allow-target";
+const DENY_TARGET: &str = "--deny-target";
 
 #[derive(Args)]
 pub(crate) struct TargetArgs {
     /// A network to allow that is not public, such as 10.0.0.0/8. Can be given more than once.
     #[arg(long, value_name = "CIDR")]
     allow_target: Vec<String>,
+    /// A network to refuse though it is public or allowed, such as your own 203.0.113.0/24. Can be given more than once.
+    #[arg(long, value_name = "CIDR")]
+    deny_target: Vec<String>,
     #[command(flatten)]
     proxy: ProxyArgs,
 }
@@ -20,9 +24,10 @@ impl TargetArgs {
     /// Allows this machine, http, and any port. A refusal names the flag that allows more.
     pub(crate) fn for_development(&self, faults: &mut Vec<String>) -> EgressPolicy {
         let mut allow = Cidr::list("127.0.0.0/8,::1/128").unwrap_or_default();
-        allow.extend(self.allowed(faults));
+        allow.extend(networks(ALLOW_TARGET, &self.allow_target, faults));
+        let deny = networks(DENY_TARGET, &self.deny_target, faults);
         let flag = Some(ALLOW_TARGET.to_owned());
-        let guard = Guard { allow, ports: Ports::any(), http_allowed: true, flag };
+        let guard = Guard { allow, deny, ports: Ports::any(), http_allowed: true, flag };
         EgressPolicy { guard, proxy: self.proxy.parse(faults) }
     }
 
@@ -42,19 +47,21 @@ impl TargetArgs {
                 usual
             }
         };
+        let allow = networks(ALLOW_TARGET, &self.allow_target, faults);
+        let deny = networks(DENY_TARGET, &self.deny_target, faults);
         // Subscribers do not start the server, so a refusal does not name the flag.
-        let guard = Guard { allow: self.allowed(faults), ports, http_allowed, flag: None };
+        let guard = Guard { allow, deny, ports, http_allowed, flag: None };
         EgressPolicy { guard, proxy: self.proxy.parse(faults) }
     }
+}
 
-    fn allowed(&self, faults: &mut Vec<String>) -> Vec<Cidr> {
-        let mut allowed = Vec::new();
-        for list in &self.allow_target {
-            match Cidr::list(list) {
-                Ok(networks) => allowed.extend(networks),
-                Err(bad) => faults.extend(bad.iter().map(|each| format!("{ALLOW_TARGET}: {each}"))),
-            }
+fn networks(flag: &str, lists: &[String], faults: &mut Vec<String>) -> Vec<Cidr> {
+    let mut networks = Vec::new();
+    for list in lists {
+        match Cidr::list(list) {
+            Ok(listed) => networks.extend(listed),
+            Err(bad) => faults.extend(bad.iter().map(|each| format!("{flag}: {each}"))),
         }
-        allowed
     }
+    networks
 }

@@ -17,15 +17,20 @@
 
 mod client;
 mod config;
+mod connector;
 mod failure;
 mod lookup;
+mod meter;
+mod names;
 mod resolver;
 mod response;
 mod retry_after;
 mod sender;
+mod text;
 
 pub use client::BuildError;
-pub use config::EgressConfig;
-pub use lookup::{Lookup, SystemLookup};
+pub use config::{EgressConfig, LookupLimits};
+pub use lookup::{Answer, Lookup, LookupError, SystemLookup};
+pub use meter::MAX_ATTEMPT_BYTES;
 pub use response::{MAX_EXCERPT_BYTES, MAX_RESPONSE_BYTES};
 pub use sender::{HttpSender, sender};

@@ -1,68 +1,110 @@
-use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
+use holdfast_core::ids::Tenant;
 use holdfast_core::rules::guard::{Guard, Refusal};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use holdfast_core::rules::shortage::Shortage;
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
 
-use crate::lookup::Lookup;
+use crate::names::{NameError, Names};
 
 /// Why a name is not connected to. It is in the chain of the client's error, which would otherwise look like a failed connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unresolved {
     #[error("the name {name} has no address")]
-    NoAddress { name: String, source: Option<io::Error> },
+    NoAddress { name: String },
+    #[error("the name {name} was not resolved within {deadline:?}")]
+    Hangs { name: String, deadline: Duration },
     #[error("{0}")]
     Refused(Refusal),
+    #[error("{0}")]
+    Shortage(Shortage),
 }
 
-/// Resolves names and checks their addresses. The client connects only to what this returns: there is no second lookup whose
-/// answer could differ. A URL whose host is an address is never resolved, so the sender checks it.
+tokio::task_local! {
+    /// Whose attempt is being made. The client gives its resolver only a name, and calls it in the task of the attempt that needs
+    /// the connection. Resolving in the sender instead would look up names also when a connection is open already, and pass the
+    /// addresses around the client, which could then use older ones.
+    static TENANT: Tenant;
+}
+
+/// Runs an attempt whose look-ups count as this tenant's.
+pub(crate) async fn as_tenant<F: Future>(tenant: Tenant, attempt: F) -> F::Output {
+    TENANT.scope(tenant, attempt).await
+}
+
+/// Resolves names and checks their addresses, cached or not. The client connects only to what this returns: there is no second
+/// look-up whose answer could differ. A URL whose host is an address is never resolved, so the sender checks it.
 #[derive(Clone)]
 pub(crate) struct GuardedResolver {
     guard: Arc<Guard>,
-    lookup: Arc<dyn Lookup>,
+    names: Names,
     /// The host of the operator's own proxy, which may have any address.
-    unguarded: Option<String>,
+    unguarded: Option<Arc<str>>,
 }
 
 impl GuardedResolver {
-    pub(crate) fn new(guard: Arc<Guard>, lookup: Arc<dyn Lookup>) -> GuardedResolver {
-        GuardedResolver { guard, lookup, unguarded: None }
+    pub(crate) fn new(guard: Arc<Guard>, names: Names) -> GuardedResolver {
+        GuardedResolver { guard, names, unguarded: None }
     }
 
     /// For a client that connects only to this proxy.
     pub(crate) fn for_proxy(self, host: &str) -> GuardedResolver {
-        GuardedResolver { unguarded: Some(host.to_owned()), ..self }
+        GuardedResolver { unguarded: Some(host.into()), ..self }
     }
 
     /// The addresses of a name. One refused address refuses the name, because the client may connect to any of them.
-    pub(crate) async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
-        let found = self.resolve_unchecked(name).await?;
-        for address in &found {
+    pub(crate) async fn addresses(
+        &self,
+        tenant: Option<&Tenant>,
+        name: &str,
+    ) -> Result<Arc<[IpAddr]>, Unresolved> {
+        let found = self.resolve_unchecked(tenant, name).await?;
+        for address in found.iter() {
             self.guard.check_address(*address).map_err(Unresolved::Refused)?;
         }
         Ok(found)
     }
 
-    async fn resolve_unchecked(&self, name: &str) -> Result<Vec<IpAddr>, Unresolved> {
-        let no_address = |source| Unresolved::NoAddress { name: name.to_owned(), source };
-        let found = self.lookup.addresses(name).await.map_err(|e| no_address(Some(e)))?;
-        if found.is_empty() { Err(no_address(None)) } else { Ok(found) }
+    async fn resolve_unchecked(
+        &self,
+        tenant: Option<&Tenant>,
+        name: &str,
+    ) -> Result<Arc<[IpAddr]>, Unresolved> {
+        self.names.resolve(tenant, name).await.map_err(|error| match error {
+            NameError::NoAddress => Unresolved::NoAddress { name: name.to_owned() },
+            NameError::Hangs(deadline) => Unresolved::Hangs { name: name.to_owned(), deadline },
+            NameError::Shortage(shortage) => Unresolved::Shortage(shortage),
+        })
     }
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unresolved;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let resolver = self.clone();
+        // Read here and not in the future, which the client may move to a task of its own when another connection becomes free first.
+        let tenant = TENANT.try_with(Tenant::clone).ok();
         Box::pin(async move {
             let found = if resolver.unguarded.as_deref() == Some(name.as_str()) {
-                resolver.resolve_unchecked(name.as_str()).await?
+                resolver.resolve_unchecked(None, name.as_str()).await?
             } else {
-                resolver.addresses(name.as_str()).await?
+                resolver.addresses(tenant.as_ref(), name.as_str()).await?
             };
             // The client replaces port 0 with the URL's port.
-            Ok(Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0))) as Addrs)
+            let found: Vec<_> = found.iter().map(|address| SocketAddr::new(*address, 0)).collect();
+            Ok(found.into_iter())
         })
     }
 }

@@ -1,4 +1,7 @@
-use reqwest::Response;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+
+use crate::text;
 
 /// How much of a response's body is read before the connection is dropped.
 pub const MAX_RESPONSE_BYTES: usize = 64 * 1024;
@@ -9,10 +12,11 @@ pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 const MAX_CHAR_REST: usize = 3;
 
 /// Reads the body to its end or to [`MAX_RESPONSE_BYTES`] and returns its beginning.
-pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
+pub(crate) async fn read_excerpt(mut body: Incoming) -> Result<String, hyper::Error> {
     let mut kept = Vec::new();
     let mut read = 0;
-    while let Some(chunk) = response.chunk().await? {
+    while let Some(frame) = body.frame().await {
+        let Ok(chunk) = frame?.into_data() else { continue };
         let room = MAX_EXCERPT_BYTES + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
@@ -23,28 +27,13 @@ pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwe
     Ok(as_text(&kept))
 }
 
-/// At most [`MAX_EXCERPT_BYTES`] bytes of text. Control characters are replaced, because a terminal may interpret them.
 fn as_text(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for c in String::from_utf8_lossy(bytes).chars() {
-        let c = if c.is_control() && !matches!(c, '\n' | '\t') { char::REPLACEMENT_CHARACTER } else { c };
-        if text.len() + c.len_utf8() > MAX_EXCERPT_BYTES {
-            break;
-        }
-        text.push(c);
-    }
-    text
+    text::to_visible(&String::from_utf8_lossy(bytes), MAX_EXCERPT_BYTES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn text_has_no_control_characters_but_line_ends_and_tabs() {
-        assert_eq!(as_text(b"a\tb\nc\r\x1b[31m\x7f"), "a\tb\nc\u{fffd}\u{fffd}[31m\u{fffd}");
-        assert_eq!(as_text("\u{85}ä".as_bytes()), "\u{fffd}ä");
-    }
 
     #[test]
     fn text_is_cut_between_characters() {

@@ -2,19 +2,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Refused, Sender};
 use holdfast_core::rules::guard::{EgressPolicy, Guard};
 use holdfast_core::rules::shortage::Shortage;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Request, Response, Url};
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
+use url::{Position, Url};
 
-use crate::client::{self, BuildError};
+use crate::client::{BuildError, HttpClient, Received};
 use crate::config::EgressConfig;
 use crate::failure;
 use crate::lookup::{Lookup, SystemLookup};
-use crate::resolver::{GuardedResolver, Unresolved};
+use crate::names::Names;
+use crate::resolver::{self, GuardedResolver, Unresolved};
 use crate::response;
 use crate::retry_after;
 
@@ -23,7 +27,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes attempts with one HTTP client, whose connections are reused.
 pub struct HttpSender {
-    client: Client,
+    client: HttpClient,
     guard: Arc<Guard>,
     resolver: GuardedResolver,
     /// All connections go to a proxy, so the client does not resolve the receivers' names itself.
@@ -45,7 +49,8 @@ pub fn sender(
 
 impl HttpSender {
     pub fn new(config: EgressConfig, clock: Arc<dyn Clock>) -> Result<HttpSender, BuildError> {
-        HttpSender::with_lookup(config, clock, Arc::new(SystemLookup))
+        let lookup = SystemLookup::new(config.lookup_deadline())?;
+        HttpSender::with_lookup(config, clock, Arc::new(lookup))
     }
 
     pub fn with_lookup(
@@ -54,43 +59,55 @@ impl HttpSender {
         lookup: Arc<dyn Lookup>,
     ) -> Result<HttpSender, BuildError> {
         let guard = Arc::new(config.guard.clone());
-        let resolver = GuardedResolver::new(Arc::clone(&guard), lookup);
-        let client = client::build(&config, resolver.clone())?;
+        let names = Names::new(lookup, config.lookups, config.lookup_deadline());
+        let resolver = GuardedResolver::new(Arc::clone(&guard), names);
+        let client = HttpClient::new(&config, resolver.clone())?;
         let uses_proxy = config.proxy.is_some();
         Ok(HttpSender { client, guard, resolver, uses_proxy, timeout: config.timeout, clock })
     }
 
     async fn attempt(&self, request: AttemptRequest, deadline: Instant) -> Result<AttemptResponse, Shortage> {
-        let request = match to_http(request) {
-            Ok(request) => request,
+        let tenant = request.tenant.clone();
+        let (url, request) = match to_http(request) {
+            Ok(parsed) => parsed,
             Err(invalid) => return Ok(invalid),
         };
-        if let Err(refusal) = self.guard.check_url(request.url()) {
+        if let Err(refusal) = self.guard.check_url(&url) {
             return Ok(failure::blocked(&refusal));
         }
-        match timeout_at(deadline, self.execute(request)).await {
-            Ok(Ok(response)) => self.finish(response, deadline).await,
+        match timeout_at(deadline, self.execute(tenant, &url, request)).await {
+            Ok(Ok(received)) => Ok(self.finish(received, deadline).await),
             Ok(Err(failed)) => failed,
             Err(_) => Ok(failure::no_response_within(self.timeout)),
         }
     }
 
-    async fn execute(&self, request: Request) -> Result<Response, Result<AttemptResponse, Shortage>> {
-        // Without a proxy, the client calls the resolver itself.
-        if let Some(name) = request.url().domain().filter(|_| self.uses_proxy) {
-            self.resolver.addresses(name).await.map_err(|error| Ok(failure::unresolved(&error)))?;
+    async fn execute(
+        &self,
+        tenant: Tenant,
+        url: &Url,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Received, Result<AttemptResponse, Shortage>> {
+        // Without a proxy, the client calls the resolver itself, when it needs a new connection.
+        if let Some(name) = url.domain().filter(|_| self.uses_proxy) {
+            self.resolver
+                .addresses(Some(&tenant), name)
+                .await
+                .map_err(|error| failure::unresolved(&error))?;
         }
-        self.client.execute(request).await.map_err(|error| failure::from_client(&error, self.timeout))
+        let sent = resolver::as_tenant(tenant, self.client.execute(request)).await;
+        sent.map_err(|error| failure::from_client(&error, self.timeout))
     }
 
     /// A response counts only when it is complete, up to the size that is read.
-    async fn finish(&self, response: Response, deadline: Instant) -> Result<AttemptResponse, Shortage> {
+    async fn finish(&self, received: Received, deadline: Instant) -> AttemptResponse {
+        let Received { response, metered: _metered } = received;
         let status = response.status().as_u16();
         let retry_after = retry_after::parse(response.headers(), self.clock.now_real());
-        match timeout_at(deadline, response::read_excerpt(response)).await {
-            Ok(Ok(excerpt)) => Ok(AttemptResponse::Status { status, excerpt, retry_after }),
-            Ok(Err(error)) => failure::from_client(&error, self.timeout),
-            Err(_) => Ok(failure::incomplete_within(self.timeout, status)),
+        match timeout_at(deadline, response::read_excerpt(response.into_body())).await {
+            Ok(Ok(excerpt)) => AttemptResponse::Status { status, excerpt, retry_after },
+            Ok(Err(error)) => failure::from_body(&error, self.timeout),
+            Err(_) => failure::incomplete_within(self.timeout, status),
         }
     }
 }
@@ -103,29 +120,32 @@ impl Sender for HttpSender {
         Ok(AttemptResult { response, took: started.elapsed() })
     }
 
-    async fn check(&self, _tenant: &Tenant, url: &str) -> Result<(), Refused> {
+    async fn check(&self, tenant: &Tenant, url: &str) -> Result<(), Refused> {
         let url = Url::parse(url).map_err(|e| Refused(format!("is invalid: {e}")))?;
         self.guard.check_url(&url).map_err(|refusal| Refused(refusal.to_string()))?;
         let Some(name) = url.domain() else { return Ok(()) };
-        match timeout(CHECK_TIMEOUT, self.resolver.addresses(name)).await {
+        match timeout(CHECK_TIMEOUT, self.resolver.addresses(Some(tenant), name)).await {
             Ok(Err(Unresolved::Refused(refusal))) => Err(Refused(refusal.to_string())),
             // A name that cannot be resolved now may have an address when it is needed.
-            Ok(Ok(_) | Err(Unresolved::NoAddress { .. })) | Err(_) => Ok(()),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 }
 
 /// The HTTP client's form of the request, or the failure to record if it is invalid.
-fn to_http(request: AttemptRequest) -> Result<Request, AttemptResponse> {
+fn to_http(request: AttemptRequest) -> Result<(Url, Request<Full<Bytes>>), AttemptResponse> {
     let url =
         Url::parse(&request.url).map_err(|e| failure::invalid_request(format!("the URL is invalid: {e}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(failure::invalid_request("the URL must start with https:// or http://"));
     }
-    let mut http = Request::new(reqwest::Method::POST, url);
+    let uri: Uri = url[..Position::AfterQuery].parse().map_err(failure::invalid_request)?;
+    let mut http = Request::new(Full::new(request.body));
+    *http.method_mut() = Method::POST;
+    *http.uri_mut() = uri;
     *http.headers_mut() = to_http_headers(request.headers)?;
-    *http.body_mut() = Some(request.body.into());
-    Ok(http)
+    http.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    Ok((url, http))
 }
 
 fn to_http_headers(given: Vec<(&'static str, String)>) -> Result<HeaderMap, AttemptResponse> {

@@ -43,6 +43,8 @@ async fn missing_and_invalid_flags_are_reported() {
         "10.0.0.1/8",
         "--allow-target",
         "here",
+        "--deny-target",
+        "there",
         "--ports",
         "0,443,x",
         "--proxy",
@@ -51,7 +53,9 @@ async fn missing_and_invalid_flags_are_reported() {
         "40000",
     ])
     .await;
-    for named in ["write 10.0.0.0/8", "\"here\"", "\"0\"", "\"x\"", "--proxy", "timeout"] {
+    for named in
+        ["write 10.0.0.0/8", "\"here\"", "--deny-target: \"there\"", "\"0\"", "\"x\"", "--proxy", "timeout"]
+    {
         assert!(output.contains(named), "{named} is not reported: {output}");
     }
     assert!(!output.contains("pa55word"), "{output}");
@@ -108,12 +112,21 @@ async fn only_public_targets_over_https_are_allowed() {
 async fn development_allows_this_machine_and_names_the_flag_for_others() {
     let folder = tempfile::tempdir().unwrap();
     let receiver = Receiver::start().await.unwrap();
-    let server = Server::start(folder.path(), 1, &["--allow-target", "192.168.0.0/16"]);
+    let server = Server::start(
+        folder.path(),
+        1,
+        &["--allow-target", "192.168.0.0/16", "--deny-target", "192.168.9.0/24"],
+    );
     let host = server.host(&receiver);
     for url in ["http://127.0.0.1:1/", "http://[::1]:1/", "http://localhost:1/", "http://192.168.7.7/"] {
         let body = json!({"url": url, "event_types": ["*"]}).to_string();
         host.post("/v1/subscriptions", body).await.unwrap().expect(201).unwrap();
     }
+    let detail = refusal(&host, "http://192.168.9.7/").await;
+    assert!(
+        detail.ends_with("leads to an address that the operator of this server does not allow"),
+        "{detail}"
+    );
     let detail = refusal(&host, "http://10.0.0.1/").await;
     assert!(detail.ends_with("; start Holdfast with --allow-target 10.0.0.0/8 to allow it"), "{detail}");
 }

@@ -1,15 +1,15 @@
 //! URLs that must not be subscribed, through the API with the real guard. Only the DNS lookup is replaced.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::http::StatusCode;
 use holdfast_core::engine::DeliveryLog;
 use holdfast_core::rules::guard::{Cidr, Guard, Ports};
-use holdfast_egress::{EgressConfig, HttpSender, Lookup};
+use holdfast_egress::{Answer, EgressConfig, HttpSender, Lookup, LookupError};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -32,10 +32,11 @@ struct TableLookup;
 
 #[async_trait]
 impl Lookup for TableLookup {
-    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+    async fn addresses(&self, name: &str) -> Result<Answer, LookupError> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let found = TABLE.addresses_by_name.get(name);
-        found.cloned().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        let addresses = found.cloned().ok_or_else(|| LookupError::NoAddress("no records".to_owned()))?;
+        Ok(Answer { addresses, ttl: Duration::from_secs(60) })
     }
 }
 
@@ -100,6 +101,7 @@ async fn other_urls_are_accepted_in_normal_form() {
 async fn in_development_the_answer_names_the_flag_that_allows_a_url() {
     let guard = |allow: &str| Guard {
         allow: Cidr::list(allow).unwrap(),
+        deny: Vec::new(),
         ports: Ports::any(),
         http_allowed: true,
         flag: Some("--allow-target".to_owned()),

@@ -218,6 +218,7 @@ impl Config {
             delivery_log = ?settings.delivery_log,
             http_allowed = settings.http_allowed,
             allowed_targets = ?self.egress_policy.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            denied_targets = ?self.egress_policy.guard.deny.iter().map(ToString::to_string).collect::<Vec<_>>(),
             target_ports = %self.egress_policy.guard.ports,
             proxy = self.egress_policy.proxy.as_ref().map(ToString::to_string),
             time_scale = self.time_scale,

@@ -86,6 +86,7 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,x")], "HOLDFAST_ALLOWED_TARGETS: \"x\" is not a network"),
         (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.1/8")], "has bits set behind its prefix: write 10.0.0.0/8"),
         (&[("HOLDFAST_ALLOWED_TARGETS", "any")], "HOLDFAST_ALLOWED_TARGETS: \"any\" is not a network"),
+        (&[("HOLDFAST_DENIED_TARGETS", "any")], "HOLDFAST_DENIED_TARGETS: \"any\" is not a network"),
         (&[("HOLDFAST_TARGET_PORTS", "443,0")], "HOLDFAST_TARGET_PORTS: \"0\" is no port"),
         (&[("HOLDFAST_PROXY", "proxy:3128")], "HOLDFAST_PROXY is no proxy"),
         (&[("HOLDFAST_PROXY", "socks5://proxy:1080")], "a proxy is written as http://HOST:PORT"),
@@ -110,6 +111,7 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
 fn the_egress_policy_is_what_is_configured() {
     let changes = [
         ("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,::1/128"),
+        ("HOLDFAST_DENIED_TARGETS", "10.9.0.0/16,203.0.114.7"),
         ("HOLDFAST_TARGET_PORTS", "443,8000-8999"),
         ("HOLDFAST_PROXY", "http://user:pa55word@proxy.internal:3128"),
         ("HOLDFAST_HTTP_TARGETS", "allow"),
@@ -121,6 +123,8 @@ fn the_egress_policy_is_what_is_configured() {
         (allowed.join(" "), guard.ports.to_string()),
         ("10.0.0.0/8 ::1/128".into(), "443, 8000-8999".into())
     );
+    let denied: Vec<String> = guard.deny.iter().map(ToString::to_string).collect();
+    assert_eq!(denied, ["10.9.0.0/16", "203.0.114.7/32"]);
     assert!(guard.http_allowed && guard.flag.is_none());
     assert_eq!(proxy.as_ref().unwrap().url().password(), Some("pa55word"));
     assert!(!format!("{common:?}").contains("pa55word"));
@@ -131,10 +135,11 @@ fn the_egress_policy_is_what_is_configured() {
 
     let faults = deliver_faults(&[
         ("HOLDFAST_ALLOWED_TARGETS", "a,b"),
+        ("HOLDFAST_DENIED_TARGETS", "f"),
         ("HOLDFAST_TARGET_PORTS", "c,d"),
         ("HOLDFAST_PROXY", "e"),
     ]);
-    assert_eq!(faults.len(), 5, "{faults:?}");
+    assert_eq!(faults.len(), 6, "{faults:?}");
 }
 
 #[test]

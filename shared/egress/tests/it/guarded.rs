@@ -1,7 +1,6 @@
 //! Which addresses attempts may go to.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_core::ports::{FailureKind, Refused, Sender};
 use holdfast_core::rules::guard::Guard;
-use holdfast_egress::{EgressConfig, HttpSender, Lookup};
+use holdfast_egress::{Answer, EgressConfig, HttpSender, Lookup, LookupError, LookupLimits};
 use tokio::net::TcpListener;
 
 use crate::receiver::{Receiver, Then};
@@ -21,13 +20,14 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Vec<IpAddr>>>,
     pub(crate) asked: Mutex<Vec<String>>,
+    ttl: Duration,
 }
 
 impl Script {
     pub(crate) fn of(answers: &[&[&str]]) -> Arc<Script> {
         let parse = |answer: &&[&str]| answer.iter().map(|text| text.parse().unwrap()).collect();
         let answers = answers.iter().map(parse).collect();
-        Arc::new(Script { answers: Mutex::new(answers), asked: Mutex::default() })
+        Arc::new(Script { answers: Mutex::new(answers), asked: Mutex::default(), ttl: Duration::ZERO })
     }
 
     fn lookups(&self) -> usize {
@@ -37,14 +37,19 @@ impl Script {
 
 #[async_trait]
 impl Lookup for Script {
-    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+    async fn addresses(&self, name: &str) -> Result<Answer, LookupError> {
         self.asked.lock().unwrap().push(name.to_owned());
         let mut answers = self.answers.lock().unwrap();
-        if answers.len() > 1 { Ok(answers.pop_front().unwrap()) } else { Ok(answers[0].clone()) }
+        let addresses = if answers.len() > 1 { answers.pop_front().unwrap() } else { answers[0].clone() };
+        Ok(Answer { addresses, ttl: self.ttl })
     }
 }
 
+/// Nothing is cached, so that every attempt takes the next answer.
 pub(crate) fn sender_looking_up(config: EgressConfig, lookup: Arc<dyn Lookup>) -> HttpSender {
+    let lookups =
+        LookupLimits { min_ttl: Duration::ZERO, failure_ttl: Duration::ZERO, ..LookupLimits::default() };
+    let config = EgressConfig { lookups, ..config };
     HttpSender::with_lookup(config, Arc::new(StoppedClock), lookup).unwrap()
 }
 
@@ -178,7 +183,7 @@ struct Silence;
 
 #[async_trait]
 impl Lookup for Silence {
-    async fn addresses(&self, _: &str) -> io::Result<Vec<IpAddr>> {
+    async fn addresses(&self, _: &str) -> Result<Answer, LookupError> {
         std::future::pending().await
     }
 }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic, as tests may")]
 
 mod failures;
+mod floods;
 mod guarded;
+mod names;
 mod proxied;
 mod receiver;
 mod requests;
@@ -49,7 +51,8 @@ fn sender_with(config: EgressConfig) -> HttpSender {
 
 /// Allows these networks, and `http`.
 fn guard_for(networks: &str) -> Guard {
-    Guard { allow: Cidr::list(networks).unwrap(), ports: Ports::any(), http_allowed: true, flag: None }
+    let allow = Cidr::list(networks).unwrap();
+    Guard { allow, ports: Ports::any(), http_allowed: true, ..Guard::default() }
 }
 
 /// Allows this machine, where the receivers of these tests are.

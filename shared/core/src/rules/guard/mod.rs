@@ -36,6 +36,8 @@ const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6
 pub struct Guard {
     /// Networks that may be attempted though they are not public.
     pub allow: Vec<Cidr>,
+    /// Networks that may not be attempted though they are public or in `allow`: the operator's own addresses.
+    pub deny: Vec<Cidr>,
     pub ports: Ports,
     /// Whether `http://` is allowed besides `https://`.
     pub http_allowed: bool,
@@ -45,7 +47,13 @@ pub struct Guard {
 
 impl Default for Guard {
     fn default() -> Guard {
-        Guard { allow: Vec::new(), ports: Ports::usual(false), http_allowed: false, flag: None }
+        Guard {
+            allow: Vec::new(),
+            deny: Vec::new(),
+            ports: Ports::usual(false),
+            http_allowed: false,
+            flag: None,
+        }
     }
 }
 
@@ -60,6 +68,9 @@ impl Guard {
     /// Whether a connection to this address may be made.
     pub fn check_address(&self, address: IpAddr) -> Result<(), Refusal> {
         let meant = meant(address);
+        if self.deny.iter().any(|range| range.contains(address) || range.contains(meant)) {
+            return Err(Refusal::Denied);
+        }
         let Some((rule, range)) = ranges::refusing(meant) else { return Ok(()) };
         if self.allows(address, rule) || self.allows(meant, rule) {
             return Ok(());

@@ -18,6 +18,8 @@ pub enum Refusal {
         port: u16,
         allowed: Ports,
     },
+    /// The operator denies the address. Without the range: a subscriber must not find out where the operator's own machines are.
+    Denied,
     Address {
         rule: Rule,
         range: Cidr,
@@ -37,6 +39,7 @@ impl fmt::Display for Refusal {
             Refusal::Port { port, allowed } => {
                 write!(f, "has the port {port}, but only these are allowed: {allowed}")
             }
+            Refusal::Denied => f.write_str("leads to an address that the operator of this server does not allow"),
             Refusal::Address { rule, range, flag } => {
                 write!(f, "leads to {rule}, which is not allowed ({range})")?;
                 match flag {

@@ -269,6 +269,33 @@ fn a_metadata_service_is_allowed_only_by_its_own_address() {
     assert_eq!(allowing("169.254.169.254").check_address(address("169.254.169.254")), Ok(()));
 }
 
+#[test]
+fn what_is_denied_is_refused_in_all_its_forms_though_it_is_public_or_allowed() {
+    let guard = Guard {
+        deny: Cidr::list("203.0.114.0/24,10.9.0.0/16,2a00:1::/32,::1").unwrap(),
+        ..allowing("10.0.0.0/8,::1")
+    };
+    for text in [
+        "203.0.114.7",
+        "::ffff:203.0.114.7",
+        "64:ff9b::203.0.114.7",
+        "10.9.1.2",
+        "::ffff:10.9.1.2",
+        "64:ff9b::10.9.1.2",
+        "2a00:1::7",
+        "::1",
+    ] {
+        assert_eq!(guard.check_address(address(text)), Err(Refusal::Denied), "{text}");
+    }
+    for text in ["203.0.115.7", "10.8.1.2", "2a00:2::7", "::ffff:10.8.1.2"] {
+        assert_eq!(guard.check_address(address(text)), Ok(()), "{text}");
+    }
+    // An entry for the form of IPv6 denies that form.
+    let guard = Guard { deny: Cidr::list("64:ff9b::/96").unwrap(), ..Guard::default() };
+    assert_eq!(guard.check_address(address("64:ff9b::203.0.114.7")), Err(Refusal::Denied));
+    assert_eq!(guard.check_address(address("203.0.114.7")), Ok(()));
+}
+
 fn describe(guard: &Guard, url: &str) -> String {
     guard
         .check_url(&Url::parse(url).unwrap())
@@ -280,6 +307,7 @@ fn refusals_name_the_rule_and_in_development_the_flag() {
     let strict = Guard::default();
     let dev = Guard {
         allow: Cidr::list("127.0.0.0/8").unwrap(),
+        deny: Cidr::list("127.0.0.9").unwrap(),
         ports: Ports::any(),
         http_allowed: true,
         flag: Some("--allow-target".to_owned()),
@@ -297,6 +325,7 @@ fn refusals_name_the_rule_and_in_development_the_flag() {
              start Holdfast with --allow-target 169.254.169.254/32 to allow it",
         ),
         (&dev, "http://127.0.0.1:1/", "allowed"),
+        (&dev, "http://127.0.0.9:1/", "leads to an address that the operator of this server does not allow"),
         (&dev, "http://localhost/", "allowed"),
         (&dev, "http://127.0.0.1:0/", "has the port 0, but only these are allowed: 1-65535"),
         (&dev, "ftp://127.0.0.1/", "must start with https:// or http://"),

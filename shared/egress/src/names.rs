@@ -1,0 +1,260 @@
+//! Look-ups, shared, cached and limited, so that no tenant's names keep another tenant's from being resolved.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use holdfast_core::ids::Tenant;
+use holdfast_core::rules::shortage::Shortage;
+use tokio::time::{Instant, timeout};
+
+use crate::config::LookupLimits;
+use crate::lookup::{Lookup, LookupError};
+
+/// Short, so that the budget holds in any second and not only in those that begin with a window: five windows touch one second.
+const BUDGET_WINDOW: Duration = Duration::from_millis(250);
+const BUDGET_WINDOWS_PER_SECOND: u32 = 4;
+/// A look-up without an answer is repeated twice by the resolver.
+const REPEATED_LOOKUPS: u32 = 2;
+
+/// Why a name has no addresses now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NameError {
+    NoAddress,
+    /// There was no answer within this time.
+    Hangs(Duration),
+    Shortage(Shortage),
+}
+
+type Outcome = Result<Arc<[IpAddr]>, NameError>;
+type SharedLookup = Shared<BoxFuture<'static, Outcome>>;
+
+/// Resolves names. Concurrent calls for a name share one look-up, which is cancelled with the last of them.
+#[derive(Clone)]
+pub(crate) struct Names {
+    lookup: Arc<dyn Lookup>,
+    limits: LookupLimits,
+    /// How long a look-up may take.
+    deadline: Duration,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    entries: HashMap<String, Entry>,
+    /// Look-ups under way by the tenant that started them. `None` is the operator.
+    under_way: Usage,
+    /// Look-ups started in the current window of the budget.
+    sent: Usage,
+    window_ends: Instant,
+    /// Tells look-ups of the same name apart.
+    lookups: u64,
+}
+
+enum Entry {
+    /// Does not keep the look-up alive: the attempts that wait for it do.
+    UnderWay {
+        number: u64,
+        lookup: WeakShared<BoxFuture<'static, Outcome>>,
+    },
+    Known {
+        outcome: Outcome,
+        until: Instant,
+    },
+}
+
+impl Names {
+    pub(crate) fn new(lookup: Arc<dyn Lookup>, limits: LookupLimits, deadline: Duration) -> Names {
+        let state = State {
+            entries: HashMap::new(),
+            under_way: Usage::default(),
+            sent: Usage::default(),
+            // Set by the first look-up.
+            window_ends: Instant::now(),
+            lookups: 0,
+        };
+        Names { lookup, limits, deadline, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// `tenant` is whose limits count; `None` for names of the operator.
+    pub(crate) async fn resolve(&self, tenant: Option<&Tenant>, name: &str) -> Outcome {
+        let joined = self.join(tenant, name)?;
+        joined.await
+    }
+
+    /// The look-up that is under way or a new one; ready at once when the answer is known.
+    fn join(&self, tenant: Option<&Tenant>, name: &str) -> Result<SharedLookup, NameError> {
+        let now = Instant::now();
+        let mut state = lock(&self.state);
+        match state.entries.get(name) {
+            Some(Entry::Known { outcome, until }) if now < *until => {
+                return Ok(std::future::ready(outcome.clone()).boxed().shared());
+            }
+            Some(Entry::UnderWay { lookup, .. }) => {
+                if let Some(lookup) = lookup.upgrade() {
+                    return Ok(lookup);
+                }
+            }
+            _ => {}
+        }
+        let slot = self.take_slot(&mut state, tenant, name, now)?;
+        let number = slot.number;
+        let lookup = self.clone().look_up(slot).boxed().shared();
+        state.make_room(self.limits.max_names, now);
+        if let Some(lookup) = lookup.downgrade() {
+            state.entries.insert(name.to_owned(), Entry::UnderWay { number, lookup });
+        }
+        Ok(lookup)
+    }
+
+    fn take_slot(
+        &self,
+        state: &mut State,
+        tenant: Option<&Tenant>,
+        name: &str,
+        now: Instant,
+    ) -> Result<Slot, NameError> {
+        if now >= state.window_ends {
+            state.sent = Usage::default();
+            state.window_ends = now + BUDGET_WINDOW;
+        }
+        let LookupLimits { max_per_tenant, max_in_all, max_per_second, .. } = self.limits;
+        let max_per_window = max_per_second.div_ceil(BUDGET_WINDOWS_PER_SECOND);
+        let has_room = state.under_way.of(tenant) < max_per_tenant
+            && state.under_way.has_room(tenant, max_in_all)
+            && state.sent.has_room(tenant, max_per_window);
+        if !has_room {
+            return Err(NameError::Shortage(Shortage::Resolver));
+        }
+        state.under_way.add(tenant, 1);
+        state.sent.add(tenant, 1);
+        state.lookups += 1;
+        let number = state.lookups;
+        let state = Arc::clone(&self.state);
+        Ok(Slot { name: name.to_owned(), tenant: tenant.cloned(), number, state })
+    }
+
+    async fn look_up(self, slot: Slot) -> Outcome {
+        let deadline = self.deadline;
+        let (outcome, ttl) = match timeout(deadline, self.lookup.addresses(&slot.name)).await {
+            Ok(Ok(answer)) if answer.addresses.is_empty() => {
+                (Err(NameError::NoAddress), self.limits.failure_ttl)
+            }
+            Ok(Ok(answer)) => {
+                let ttl = answer.ttl.clamp(self.limits.min_ttl, self.limits.max_ttl);
+                (Ok(answer.addresses.into()), ttl)
+            }
+            Ok(Err(LookupError::NoAddress(_))) => (Err(NameError::NoAddress), self.limits.failure_ttl),
+            // About us and not about the name, so the next attempt asks again.
+            Ok(Err(LookupError::Shortage(shortage))) => (Err(NameError::Shortage(shortage)), Duration::ZERO),
+            Err(_) => (Err(NameError::Hangs(deadline)), self.limits.failure_ttl),
+        };
+        slot.finish(&outcome, ttl);
+        outcome
+    }
+}
+
+impl State {
+    /// Drops what has expired once there are `max_names` names, and the name that expires first if that is not enough.
+    fn make_room(&mut self, max_names: usize, now: Instant) {
+        if self.entries.len() < max_names {
+            return;
+        }
+        self.entries.retain(|_, entry| match entry {
+            Entry::Known { until, .. } => now < *until,
+            Entry::UnderWay { .. } => true,
+        });
+        if self.entries.len() < max_names {
+            return;
+        }
+        let known = self.entries.iter().filter_map(|(name, entry)| match entry {
+            Entry::Known { until, .. } => Some((*until, name)),
+            Entry::UnderWay { .. } => None,
+        });
+        if let Some(name) = known.min().map(|(_, name)| name.clone()) {
+            self.entries.remove(&name);
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A look-up under way. Dropping it, also by cancelling the look-up, makes room for another.
+struct Slot {
+    name: String,
+    tenant: Option<Tenant>,
+    number: u64,
+    state: Arc<Mutex<State>>,
+}
+
+impl Slot {
+    fn finish(self, outcome: &Outcome, ttl: Duration) {
+        let mut state = lock(&self.state);
+        if matches!(outcome, Err(NameError::Hangs(_))) {
+            state.sent.add(self.tenant.as_ref(), REPEATED_LOOKUPS);
+        }
+        if ttl.is_zero() {
+            state.entries.remove(&self.name);
+        } else {
+            let known = Entry::Known { outcome: outcome.clone(), until: Instant::now() + ttl };
+            state.entries.insert(self.name.clone(), known);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = lock(&self.state);
+        state.under_way.remove(self.tenant.as_ref());
+        let is_own = matches!(state.entries.get(&self.name), Some(Entry::UnderWay { number, .. }) if *number == self.number);
+        if is_own {
+            state.entries.remove(&self.name);
+        }
+    }
+}
+
+/// How much of a limit is used, by tenant.
+#[derive(Default)]
+struct Usage {
+    total: u32,
+    by_tenant: HashMap<Option<Tenant>, u32>,
+}
+
+impl Usage {
+    fn of(&self, tenant: Option<&Tenant>) -> u32 {
+        self.by_tenant.get(&tenant.cloned()).copied().unwrap_or(0)
+    }
+
+    /// The first half of a limit is for every tenant that wants some. The second half is only for tenants below an equal share of
+    /// it, so that one that uses all it can get leaves something to the others.
+    fn has_room(&self, tenant: Option<&Tenant>, max: u32) -> bool {
+        let half = max / 2;
+        let used = self.of(tenant);
+        let tenants = self.by_tenant.len() + usize::from(used == 0);
+        let share = (half / u32::try_from(tenants).unwrap_or(u32::MAX)).max(1);
+        self.total < max && (self.total < half || used < share)
+    }
+
+    fn add(&mut self, tenant: Option<&Tenant>, count: u32) {
+        self.total += count;
+        *self.by_tenant.entry(tenant.cloned()).or_default() += count;
+    }
+
+    fn remove(&mut self, tenant: Option<&Tenant>) {
+        self.total -= 1;
+        let tenant = tenant.cloned();
+        if let Some(count) = self.by_tenant.get_mut(&tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_tenant.remove(&tenant);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
