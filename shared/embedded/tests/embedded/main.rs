@@ -2,7 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 mod contract;
+mod damage;
+mod folder;
 mod large_bodies;
+mod lost_files;
+mod missing_data;
 mod newer_records;
 mod opening;
 mod queue;
