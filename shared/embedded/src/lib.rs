@@ -3,6 +3,7 @@
 //! One thread writes, and commits concurrent writes together with one flush of the disk. Reads have their own connections.
 //! Messages are in the file and, as far as they fit, in memory, from where they are received.
 
+mod backup;
 mod check;
 mod checksum;
 mod database;
@@ -26,6 +27,7 @@ use std::sync::atomic::AtomicI64;
 use holdfast_core::ports::{Clock, StoreError};
 use holdfast_core::time::Timestamp;
 
+pub use backup::backup;
 pub use check::{CheckCursor, CheckStep};
 pub use database::Database;
 pub use error::OpenError;

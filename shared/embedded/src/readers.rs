@@ -1,6 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::database::{Database, failed};
@@ -21,6 +22,8 @@ impl Readers {
         let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(&database.file, flags)?;
+            // The marker decides when the write-ahead log may go, and not who closes the file last.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             connection.execute_batch("PRAGMA cache_size = -16384;")?;
             connection.set_prepared_statement_cache_capacity(32);
             Ok(Mutex::new(connection))

@@ -15,5 +15,6 @@ mod process;
 mod refusals;
 mod serve;
 mod signing;
+mod storage;
 mod suite;
 mod terminate;

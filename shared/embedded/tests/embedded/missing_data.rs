@@ -117,6 +117,20 @@ fn a_database_beside_the_log_of_another_one_is_refused() {
 }
 
 #[test]
+fn a_start_that_is_refused_leaves_the_write_ahead_log() {
+    let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let embedded = open(dir.path());
+    store(&embedded);
+    let connection = rusqlite::Connection::open(dir.path().join(DATABASE)).unwrap();
+    connection.pragma_update(None, "user_version", 77).unwrap();
+    copy_files(dir.path(), copy.path());
+    for _ in 0..2 {
+        assert!(matches!(Database::open(copy.path()), Err(OpenError::Newer { .. })));
+    }
+    assert!(fs::metadata(copy.path().join(LOG)).unwrap().len() > 0);
+}
+
+#[test]
 fn a_damaged_marker_is_refused() {
     let dir = stopped();
     fs::write(dir.path().join(MARKER), "opened").unwrap();
