@@ -29,6 +29,8 @@ enum Command {
     Dev(DevArgs),
     /// Run everything on this machine as a service: allows only https and public targets, unless a flag allows more.
     Serve(ServeArgs),
+    /// Copy a data folder, also while a server uses it. The copy is a data folder itself.
+    Backup(crate::backup::BackupArgs),
     /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
     #[cfg(feature = "aws")]
     #[command(subcommand)]
@@ -43,6 +45,7 @@ enum Command {
 
 pub(crate) enum Action {
     Run(Box<Settings>),
+    Backup(crate::backup::BackupArgs),
     #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersCommand),
 }
@@ -148,6 +151,7 @@ impl Cli {
         let settings = match self.command {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
+            Some(Command::Backup(args)) => return Ok(Action::Backup(args)),
             #[cfg(feature = "aws")]
             Some(Command::DeadLetters(command)) => return Ok(Action::DeadLetters(command)),
             #[cfg(not(feature = "aws"))]

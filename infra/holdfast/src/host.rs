@@ -113,7 +113,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     Ok(Engine::new(ports, settings.engine.clone()))
 }
 
-/// The two pumps, the sweep, the purge and the activity counts.
+/// The two pumps, the sweep, the purge, the activity counts and the check for damage.
 fn start_work(
     settings: &Settings,
     engine: &Arc<Engine>,
@@ -131,5 +131,6 @@ fn start_work(
     work.spawn(periodic::sweep(Arc::clone(engine), settings.speed, stop.clone()));
     work.spawn(periodic::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
     work.spawn(periodic::flush_activity(Arc::clone(engine), stop.clone()));
+    work.spawn(periodic::check(Arc::clone(embedded), stop.clone()));
     work
 }

@@ -11,6 +11,11 @@ use holdfast_core::ports::Entropy;
 
 use crate::settings::Mode;
 
+/// The key files of a data folder, by mode.
+pub(crate) const FILES: [&str; 2] = [DEVELOPMENT_FILE, OPERATOR_FILE];
+const DEVELOPMENT_FILE: &str = "key";
+const OPERATOR_FILE: &str = "operator-key";
+
 /// Not `Debug`: it holds the key.
 pub(crate) struct HostKey {
     mode: Mode,
@@ -22,10 +27,11 @@ impl HostKey {
     pub(crate) fn load_or_create(mode: Mode, folder: &Path, entropy: &dyn Entropy) -> Result<HostKey> {
         // A development key is printed, so a service never uses it, not even with the same folder.
         let (name, prefix) = match mode {
-            Mode::Development => ("key", "hf_dev_"),
-            Mode::Strict => ("operator-key", "hf_op_"),
+            Mode::Development => (DEVELOPMENT_FILE, "hf_dev_"),
+            Mode::Strict => (OPERATOR_FILE, "hf_op_"),
         };
         let path = folder.join(name);
+        holdfast_embedded::close_file(&path)?;
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text.trim().to_owned(),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => create(&path, prefix, entropy)?,
@@ -98,6 +104,15 @@ mod tests {
             let permissions = std::fs::metadata(key.path()).unwrap().permissions();
             assert_eq!(permissions.mode() & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn a_key_file_that_was_opened_to_others_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = HostKey::load_or_create(Mode::Strict, folder.path(), &OsEntropy).unwrap().path;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        HostKey::load_or_create(Mode::Strict, folder.path(), &OsEntropy).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

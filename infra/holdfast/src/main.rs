@@ -1,6 +1,7 @@
 //! `holdfast`: the same engine as on AWS, on one machine with an embedded store.
 
 mod args;
+mod backup;
 mod clock;
 #[cfg(feature = "aws")]
 mod dead_letters;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
             logging::start(settings.log_format, settings.log_level);
             run(host::run(*settings))
         }
+        Ok(Action::Backup(args)) => backup::run(&args),
         #[cfg(feature = "aws")]
         Ok(Action::DeadLetters(command)) => run(dead_letters::run(command)),
         Err(faults) => {

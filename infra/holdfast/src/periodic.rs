@@ -1,11 +1,13 @@
-//! Work at intervals: runs the sweep every minute of the schedule clock, removes old records, and stores the activity counts.
+//! Work at intervals: runs the sweep every minute of the schedule clock, removes old records, stores the
+//! activity counts, and checks everything stored for damage once a day.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::{Clock, chain};
-use holdfast_embedded::Embedded;
+use holdfast_embedded::{CheckCursor, CheckStep, Embedded};
 use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -18,6 +20,13 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
+=======
+const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
+/// With steps of this size and interval, the check takes about one percent of one core, and a day is enough for 100 million rows.
+const CHECK_STEP_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_CHECKED: usize = 128;
+/// Limits what is remembered of a file that is damaged all over.
+const MAX_REPORTED: usize = 10_000;
 
 pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
     let mut ticks = interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
@@ -63,6 +72,44 @@ pub(crate) async fn collect_counters(status: Arc<Status>, mut stop: watch::Recei
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while tick(&mut ticks, &mut stop).await {
         status.collect();
+    }
+}
+
+/// Reads everything at the start and then once a day, and logs each damaged row once.
+pub(crate) async fn check(embedded: Arc<Embedded>, mut stop: watch::Receiver<bool>) {
+    let mut reported = HashSet::new();
+    let mut passes = interval(CHECK_INTERVAL);
+    passes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while tick(&mut passes, &mut stop).await {
+        let mut steps = interval(CHECK_STEP_INTERVAL);
+        steps.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut cursor = Some(CheckCursor::START);
+        while let Some(after) = cursor
+            && tick(&mut steps, &mut stop).await
+        {
+            cursor = match embedded.check_step(after, MAX_CHECKED) {
+                Ok(CheckStep { damaged, next, .. }) => {
+                    report(&mut reported, damaged);
+                    next
+                }
+                Err(error) => {
+                    tracing::error!(
+                        error = chain(&error),
+                        "the check for damage failed; the next one is in a day"
+                    );
+                    None
+                }
+            };
+        }
+    }
+}
+
+fn report(reported: &mut HashSet<String>, damaged: Vec<String>) {
+    for row in damaged {
+        if reported.len() < MAX_REPORTED && !reported.contains(&row) {
+            tracing::error!(row, "stored data is damaged");
+            reported.insert(row);
+        }
     }
 }
 

@@ -3,8 +3,13 @@
 //! One thread writes, and commits concurrent writes together with one flush of the disk. Reads have their own connections.
 //! Messages are in the file and, as far as they fit, in memory, from where they are received.
 
+mod backup;
+mod check;
+mod checksum;
 mod database;
 mod error;
+mod files;
+mod marker;
 mod options;
 mod probe;
 mod queue;
@@ -23,8 +28,11 @@ use std::sync::atomic::AtomicI64;
 use holdfast_core::ports::{Clock, StoreError};
 use holdfast_core::time::Timestamp;
 
+pub use backup::backup;
+pub use check::{CheckCursor, CheckStep};
 pub use database::Database;
 pub use error::OpenError;
+pub use files::close_file;
 pub use options::Options;
 pub use queue::EmbeddedQueue;
 pub use store::EmbeddedStore;
@@ -73,6 +81,11 @@ impl Embedded {
     /// `limit`, none are left.
     pub async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         self.store.purge(now, limit).await
+    }
+
+    /// Reads at most `limit` rows after the cursor and compares their checksums: one step of a check of everything.
+    pub fn check_step(&self, after: CheckCursor, limit: usize) -> Result<CheckStep, StoreError> {
+        Ok(self.store.readers.read(|connection| check::step(connection, after, limit))?)
     }
 
     /// Finishes all writes, moves the write-ahead log into the file and stops. Later writes fail. Blocks until it is done.

@@ -1,5 +1,6 @@
 //! Records as rows.
 
+use crate::checksum;
 use holdfast_core::ports::{Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub(crate) struct Row {
     key: Key,
     data: Vec<u8>,
+    checksum: u32,
     look: Option<(u8, i64)>,
     listed: Option<Listed>,
     by_state: Option<StateEntry>,
@@ -18,8 +20,10 @@ impl Row {
     pub(crate) fn of(record: &Record) -> Row {
         let key = record.key();
         let entries = record.index_entries();
+        let data = record.encode();
         Row {
-            data: record.encode(),
+            checksum: checksum::of(&key_bytes(&key), &data),
+            data,
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
             listed: entries.listed,
             by_state: entries.by_state,
@@ -34,14 +38,16 @@ impl Row {
         let written = connection
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
-                                      by_subscription, list_sort, by_state, state_sort, remove_at, format, data)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                                      by_subscription, list_sort, by_state, state_sort, remove_at, format, data,
+                                      checksum)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
                      by_state = excluded.by_state, state_sort = excluded.state_sort,
-                     remove_at = excluded.remove_at, format = excluded.format, data = excluded.data
+                     remove_at = excluded.remove_at, format = excluded.format, data = excluded.data,
+                     checksum = excluded.checksum
                  WHERE format <= excluded.format",
             )?
             .execute(params![
@@ -58,6 +64,7 @@ impl Row {
                 self.remove_at,
                 VERSION,
                 self.data,
+                self.checksum,
             ])?;
         Ok(written > 0)
     }
@@ -104,14 +111,27 @@ pub(crate) fn newer(key: Key, version: u32) -> StoreError {
     StoreError::Unreadable { key, source: Unreadable::Newer(version) }
 }
 
-/// Reads the columns `data, version, partition, sort`, which come first in every query.
+/// What [`read`] reads. These come first in every query.
+pub(crate) const COLUMNS: &str = "data, version, partition, sort, checksum";
+
 pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Versioned, StoreError>> {
-    let version: i64 = row.get(1)?;
-    let key = Key { partition: row.get(2)?, sort: row.get(3)? };
-    Ok(match Record::decode(|| key.clone(), row.get_ref(0)?.as_blob()?) {
+    // A damaged key is shown as far as it can be.
+    let text = |column| {
+        Ok::<_, rusqlite::Error>(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
+    };
+    let key = Key { partition: text(2)?, sort: text(3)? };
+    let (version, checksum): (i64, i64) = (row.get(1)?, row.get(4)?);
+    let data = row.get_ref(0)?.as_blob()?;
+    let decoded =
+        checksum::check(checksum, &key_bytes(&key), data).and_then(|()| Record::decode(|| key.clone(), data));
+    Ok(match decoded {
         Ok(record) => Ok(Versioned { record, version: version.unsigned_abs() }),
         Err(source) => Err(StoreError::Unreadable { key, source }),
     })
+}
+
+fn key_bytes(key: &Key) -> [&[u8]; 2] {
+    [key.partition.as_bytes(), key.sort.as_bytes()]
 }
 
 pub(crate) fn get(
@@ -120,7 +140,7 @@ pub(crate) fn get(
 ) -> rusqlite::Result<Option<Result<Versioned, StoreError>>> {
     connection
         .prepare_cached(
-            "SELECT data, version, partition, sort FROM records WHERE partition = ?1 AND sort = ?2",
+            "SELECT data, version, partition, sort, checksum FROM records WHERE partition = ?1 AND sort = ?2",
         )?
         .query_row(params![key.partition, key.sort], read)
         .optional()

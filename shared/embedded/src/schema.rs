@@ -2,10 +2,15 @@
 
 use rusqlite::Connection;
 
-/// Version n of the schema is what the first n migrations make of an empty file.
+/// The first migration makes this version of an empty file, and each further one the next. Files of earlier versions, which
+/// were never released, are refused.
+pub(crate) const OLDEST: u32 = 2;
+
 pub(crate) const MIGRATIONS: &[&str] = &[
     // `records` is ordered by insertion and found by an index on its key: rows are often longer than a quarter of a page, and a
     // table ordered by key would put them on overflow pages. Every index entry ends with the row's id.
+    //
+    // `checksum` covers the key and the content of a row, not what is changed without writing the content.
     //
     // `format` is the version of the record's own format, so that a record of a newer release is not written over.
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -25,7 +30,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          state_sort TEXT,
          remove_at INTEGER,
          format INTEGER NOT NULL,
-         data BLOB NOT NULL
+         data BLOB NOT NULL,
+         checksum INTEGER NOT NULL
      );
      CREATE UNIQUE INDEX records_by_key ON records (partition, sort);
      CREATE INDEX records_by_look ON records (look_shard, look_at) WHERE look_at IS NOT NULL;
@@ -40,6 +46,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          event_key TEXT NOT NULL,
          remove_at INTEGER NOT NULL,
          body BLOB NOT NULL,
+         checksum INTEGER NOT NULL,
          PRIMARY KEY (tenant, event_key)
      );
      CREATE INDEX bodies_by_removal ON bodies (remove_at);
@@ -52,13 +59,14 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          deliver_at INTEGER NOT NULL,
          received INTEGER NOT NULL,
          opened INTEGER NOT NULL,
-         payload BLOB NOT NULL
+         payload BLOB NOT NULL,
+         checksum INTEGER NOT NULL
      );
      CREATE INDEX messages_by_time ON messages (queue, deliver_at);",
 ];
 
 /// The version of the schema that this release writes.
-pub(crate) const VERSION: u32 = MIGRATIONS.len() as u32;
+pub(crate) const VERSION: u32 = OLDEST - 1 + MIGRATIONS.len() as u32;
 
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
@@ -67,7 +75,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 /// Applies the migrations that the file does not have yet.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
     let found = version(connection)?;
-    for (version, migration) in (1..).zip(migrations).skip(found as usize) {
+    for (version, migration) in (OLDEST..).zip(migrations).filter(|(version, _)| *version > found) {
         let transaction = connection.transaction()?;
         transaction.execute_batch(migration)?;
         transaction.pragma_update(None, "user_version", version)?;
@@ -86,10 +94,10 @@ mod tests {
         let migrations =
             ["CREATE TABLE a (x); INSERT INTO a VALUES (1)", "ALTER TABLE a ADD COLUMN y DEFAULT 2"];
         migrate(&mut connection, &migrations[..1]).unwrap();
-        assert_eq!(version(&connection).unwrap(), 1);
+        assert_eq!(version(&connection).unwrap(), OLDEST);
         for _ in 0..2 {
             migrate(&mut connection, &migrations).unwrap();
-            assert_eq!(version(&connection).unwrap(), 2);
+            assert_eq!(version(&connection).unwrap(), OLDEST + 1);
         }
         let row = connection.query_row("SELECT x, y FROM a", [], |row| Ok((row.get(0)?, row.get(1)?)));
         assert_eq!(row, Ok((1, 2)));

@@ -1,6 +1,7 @@
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -10,6 +11,8 @@ use crate::error::{Failure, OpenError};
 
 /// How many jobs share a commit at most.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
+/// How often an idle writer looks whether its files are still there. A busy one looks at every commit.
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) trait Job: Send {
     /// Makes the change, inside a transaction with others. Called again if that transaction failed. If the change turns out not to
@@ -17,7 +20,7 @@ pub(crate) trait Job: Send {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
 
     /// Called once: the change is durable, or it failed and nothing of it was kept.
-    fn done(self: Box<Self>, committed: rusqlite::Result<()>);
+    fn done(self: Box<Self>, committed: Result<(), Failure>);
 }
 
 enum Command {
@@ -51,12 +54,12 @@ impl Writer {
     /// Queues a job, made with the sender of its reply, and waits for the reply. The job is done even if the caller stops waiting.
     pub(crate) async fn submit<T>(
         &self,
-        job: impl FnOnce(oneshot::Sender<rusqlite::Result<T>>) -> Box<dyn Job>,
+        job: impl FnOnce(oneshot::Sender<Result<T, Failure>>) -> Box<dyn Job>,
     ) -> Result<T, Failure> {
         let (reply, result) = oneshot::channel();
         self.submit_only(job(reply));
         // A job that is dropped undone drops its sender: the thread has ended.
-        Ok(result.await.map_err(|_| Failure::Closed)??)
+        result.await.map_err(|_| Failure::Closed)?
     }
 
     /// Queues a job without waiting for it.
@@ -101,7 +104,7 @@ impl Drop for Writer {
 struct Closure<T, W> {
     work: W,
     result: Option<T>,
-    reply: oneshot::Sender<rusqlite::Result<T>>,
+    reply: oneshot::Sender<Result<T, Failure>>,
 }
 
 impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closure<T, W> {
@@ -110,7 +113,7 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
         Ok(())
     }
 
-    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+    fn done(self: Box<Self>, committed: Result<(), Failure>) {
         let Closure { result, reply, .. } = *self;
         // The caller may have stopped waiting.
         let _ = reply.send(committed.map(|()| result.expect("a committed job was run")));
@@ -118,11 +121,18 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
 }
 
 fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl FnMut(&Connection)) {
-    let Database { connection, lock, .. } = database;
     let mut stop = false;
-    while !stop && let Ok(first) = waiting.recv() {
+    while !stop {
+        let mut next = match waiting.recv_timeout(IDLE_CHECK_INTERVAL) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => {
+                // Readers and the next jobs see what it finds.
+                let _ = database.watch.check();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
         let mut jobs = Vec::new();
-        let mut next = Some(first);
         while let Some(command) = next {
             match command {
                 Command::Write(job) => jobs.push(job),
@@ -131,30 +141,38 @@ fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl 
             }
             next = if stop || jobs.len() >= MAX_JOBS_PER_COMMIT { None } else { waiting.try_recv().ok() };
         }
-        finish(&connection, jobs);
-        after_commit(&connection);
+        finish(&database, jobs);
+        after_commit(&database.connection);
     }
-    // Only saves time at the next opening: the write-ahead log is as durable as the file.
-    let _ = connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE);");
-    drop(connection);
-    // Released last, so that no other process opens the file while this thread has it open.
-    drop(lock);
 }
 
-fn finish(connection: &Connection, mut jobs: Vec<Box<dyn Job>>) {
+fn finish(database: &Database, mut jobs: Vec<Box<dyn Job>>) {
     if jobs.is_empty() {
         return;
     }
-    match transact(connection, &mut jobs) {
-        Ok(()) => jobs.into_iter().for_each(|job| job.done(Ok(()))),
+    if database.watch.is_intact().is_err() {
+        return acknowledge(database, jobs);
+    }
+    match transact(&database.connection, &mut jobs) {
+        Ok(()) => acknowledge(database, jobs),
         // One of them failed. Each is tried alone, so that it does not fail the others.
         Err(_) if jobs.len() > 1 => {
             for mut job in jobs {
-                let alone = transact(connection, std::slice::from_mut(&mut job));
-                job.done(alone);
+                match transact(&database.connection, std::slice::from_mut(&mut job)) {
+                    Ok(()) => acknowledge(database, vec![job]),
+                    Err(error) => job.done(Err(error.into())),
+                }
             }
         }
-        Err(error) => jobs.remove(0).done(Err(error)),
+        Err(error) => jobs.remove(0).done(Err(error.into())),
+    }
+}
+
+/// Answers the callers, unless the commit went into a file that is no longer there.
+fn acknowledge(database: &Database, jobs: Vec<Box<dyn Job>>) {
+    let intact = database.watch.check();
+    for job in jobs {
+        job.done(intact.clone().map_err(Failure::from));
     }
 }
 

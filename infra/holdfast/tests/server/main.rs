@@ -17,5 +17,6 @@ mod refusals;
 mod serve;
 mod signing;
 mod status;
+mod storage;
 mod suite;
 mod terminate;

@@ -4,6 +4,8 @@ use tokio::sync::oneshot;
 
 use super::entry::{Decoded, Place};
 use super::mirrors::{Mirrors, queue_number};
+use crate::checksum;
+use crate::error::Failure;
 use crate::writer::Job;
 
 pub(super) struct NewMessage {
@@ -17,22 +19,31 @@ pub(super) struct SendJob {
     pub(super) mirrors: Mirrors,
     pub(super) queue: QueueName,
     pub(super) rows: Vec<NewMessage>,
-    pub(super) reply: oneshot::Sender<rusqlite::Result<()>>,
+    pub(super) reply: oneshot::Sender<Result<(), Failure>>,
 }
 
 impl Job for SendJob {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "INSERT INTO messages (id, queue, deliver_at, received, opened, payload) VALUES (?1, ?2, ?3, 0, ?4, ?5)",
+            "INSERT INTO messages (id, queue, deliver_at, received, opened, payload, checksum)
+             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6)",
         )?;
         for NewMessage { place, payload, .. } in &self.rows {
             let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
-            statement.execute(params![place.id, queue, deliver_at, self.mirrors.opens(), payload])?;
+            let checksum = checksum::of(&[], payload);
+            statement.execute(params![
+                place.id,
+                queue,
+                deliver_at,
+                self.mirrors.opens(),
+                payload,
+                checksum
+            ])?;
         }
         Ok(())
     }
 
-    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+    fn done(self: Box<Self>, committed: Result<(), Failure>) {
         let SendJob { mirrors, queue, rows, reply } = *self;
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
@@ -60,7 +71,7 @@ impl Job for DeleteJob {
         self.ids.iter().try_for_each(|id| statement.execute([id]).map(drop))
     }
 
-    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+    fn done(self: Box<Self>, committed: Result<(), Failure>) {
         // A row that could not be deleted stays marked, so that it is not received again before the next opening.
         if committed.is_ok() {
             self.mirrors.lock(self.queue).deleted(&self.ids);
@@ -77,7 +88,7 @@ pub(super) struct ResendJob {
     pub(super) message: UnreadableMessage,
     /// Whether the row was still there.
     pub(super) found: bool,
-    pub(super) reply: oneshot::Sender<rusqlite::Result<()>>,
+    pub(super) reply: oneshot::Sender<Result<(), Failure>>,
 }
 
 impl Job for ResendJob {
@@ -92,7 +103,7 @@ impl Job for ResendJob {
         Ok(())
     }
 
-    fn done(self: Box<Self>, committed: rusqlite::Result<()>) {
+    fn done(self: Box<Self>, committed: Result<(), Failure>) {
         let ResendJob { mirrors, queue, id, place, message, found, reply } = *self;
         if committed.is_ok() && found {
             let bytes = message.payload.len();

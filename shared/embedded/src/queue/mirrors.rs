@@ -5,7 +5,7 @@ use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
-use super::decode;
+use super::decode_stored;
 use super::entry::{Limits, Place};
 use super::mirror::Mirror;
 use crate::database::{Database, failed};
@@ -78,7 +78,7 @@ impl Mirrors {
 
     fn refill_one(&self, connection: &Connection, queue: QueueName) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "SELECT id, deliver_at, received, opened, payload FROM messages
+            "SELECT id, deliver_at, received, opened, payload, checksum FROM messages
              WHERE queue = ?1 AND deliver_at >= ?2 AND (deliver_at > ?2 OR id >= ?3)
              ORDER BY deliver_at, id LIMIT ?4",
         )?;
@@ -94,8 +94,9 @@ impl Mirrors {
                 let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
                 // It may have been received once in each opening since then without the file being updated.
                 let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
-                let payload = row.get_ref(4)?.as_blob()?;
-                full = !self.lock(queue).load(place, || (decode(payload), payload.len(), received));
+                let (payload, checksum) = (row.get_ref(4)?.as_blob()?, row.get(5)?);
+                let decoded = || (decode_stored(payload, checksum), payload.len(), received);
+                full = !self.lock(queue).load(place, decoded);
                 added = true;
             }
             if full {

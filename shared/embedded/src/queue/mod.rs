@@ -13,9 +13,10 @@ use holdfast_core::ports::{
     Clock, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError, Settlement,
     UnreadableMessage,
 };
-use holdfast_core::records::Message;
+use holdfast_core::records::{Message, Unreadable};
 use rusqlite::{Connection, params};
 
+use crate::checksum;
 use crate::error::Failure;
 use crate::readers::Readers;
 use crate::writer::Writer;
@@ -43,6 +44,10 @@ impl EmbeddedQueue {
     /// group that was at its limit.
     pub async fn ready(&self, queue: QueueName) {
         loop {
+            if self.readers.is_intact().is_err() {
+                // Receiving fails from now on: a caller that tried again at once would spin.
+                std::future::pending::<()>().await;
+            }
             // Listens before it looks, so that it misses nothing in between.
             let mut news = std::pin::pin!(self.mirrors.news(queue).notified());
             news.as_mut().enable();
@@ -102,12 +107,11 @@ impl EmbeddedQueue {
     /// Reads the bodies that did not fit in memory.
     fn read_bodies(&self, taken: &mut Taken) -> Result<(), Failure> {
         for (index, id) in std::mem::take(&mut taken.without_body) {
-            let payload: Vec<u8> = self.readers.read(|connection| {
+            taken.received[index].message = self.readers.read(|connection| {
                 let mut statement =
-                    connection.prepare_cached("SELECT payload FROM messages WHERE id = ?1")?;
-                statement.query_row([id], |row| row.get(0))
+                    connection.prepare_cached("SELECT payload, checksum FROM messages WHERE id = ?1")?;
+                statement.query_row([id], |row| Ok(decode_stored(row.get_ref(0)?.as_blob()?, row.get(1)?)))
             })?;
-            taken.received[index].message = decode(&payload);
         }
         Ok(())
     }
@@ -127,11 +131,17 @@ impl EmbeddedQueue {
 }
 
 fn decode(payload: &[u8]) -> Decoded {
-    Message::decode(payload).map_err(|why| UnreadableMessage {
-        why,
-        payload: Bytes::copy_from_slice(payload),
-        group: None,
-    })
+    Message::decode(payload).map_err(|why| unreadable(why, payload))
+}
+
+/// Decodes a message from the file, if it is still what was sent.
+fn decode_stored(payload: &[u8], checksum: i64) -> Decoded {
+    checksum::check(checksum, &[], payload).map_err(|why| unreadable(why, payload))?;
+    decode(payload)
+}
+
+fn unreadable(why: Unreadable, payload: &[u8]) -> UnreadableMessage {
+    UnreadableMessage { why, payload: Bytes::copy_from_slice(payload), group: None }
 }
 
 #[async_trait]
@@ -154,6 +164,7 @@ impl Queue for EmbeddedQueue {
 impl Inbox for EmbeddedQueue {
     /// If this fails, the messages are received again when their invisibility is over.
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
+        self.readers.is_intact()?;
         let now = self.clock.both();
         let (mut taken, wants_more) = {
             let mut mirror = self.mirrors.lock(queue);

@@ -15,6 +15,7 @@ use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::{Now, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::checksum;
 use crate::error::Failure;
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
@@ -56,9 +57,10 @@ impl Store for EmbeddedStore {
         if keys.len() > MAX_KEYS {
             return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
-        let found: rusqlite::Result<Vec<_>> =
-            self.readers.read(|connection| keys.iter().map(|key| rows::get(connection, key)).collect());
-        found.map_err(Failure::from)?.into_iter().map(Option::transpose).collect()
+        let get = |connection: &Connection| {
+            keys.iter().map(|key| rows::get(connection, key)).collect::<rusqlite::Result<Vec<_>>>()
+        };
+        self.readers.read(get)?.into_iter().map(Option::transpose).collect()
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
@@ -110,13 +112,17 @@ impl Store for EmbeddedStore {
         remove_at: Timestamp,
     ) -> Result<(), StoreError> {
         let remove_at = remove_at.as_millis();
+        // Here, so that the one writing thread has less to do.
+        let checksums: Vec<u32> =
+            bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
         let put = move |connection: &Connection| {
             let mut put = connection.prepare_cached(
-                "INSERT INTO bodies (tenant, event_key, remove_at, body) VALUES (?1, ?2, ?3, ?4)
+                "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
                  ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
             )?;
-            for (key, body) in &bodies {
-                put.execute(params![key.tenant.as_str(), key.event_key.as_str(), remove_at, &body[..]])?;
+            for ((key, body), checksum) in bodies.iter().zip(&checksums) {
+                let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
+                put.execute(params![tenant, event_key, remove_at, &body[..], checksum])?;
             }
             Ok(())
         };
@@ -125,16 +131,19 @@ impl Store for EmbeddedStore {
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let get = |connection: &Connection| {
-            let mut get =
-                connection.prepare_cached("SELECT body FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
+            let mut get = connection
+                .prepare_cached("SELECT body, checksum FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
             let get_one = |key: &BodyKey| {
                 let values = params![key.tenant.as_str(), key.event_key.as_str()];
-                let found = get.query_row(values, |row| row.get::<_, Vec<u8>>(0)).optional()?;
-                Ok(found.map(Bytes::from))
+                let found = get.query_row(values, |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)));
+                let Some((body, checksum)) = found.optional()? else { return Ok(None) };
+                checksum::check(checksum, &body_key_bytes(key), &body)
+                    .map_err(|source| StoreError::Unreadable { key: body_row(key), source })?;
+                Ok(Some(Bytes::from(body)))
             };
-            keys.iter().map(get_one).collect::<rusqlite::Result<Vec<_>>>()
+            keys.iter().map(get_one).collect::<Result<Vec<_>, Failure>>()
         };
-        Ok(self.readers.read(get).map_err(Failure::from)?)
+        Ok(self.readers.read(get)?)
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
@@ -149,6 +158,15 @@ impl Store for EmbeddedStore {
         };
         Ok(self.writer.run(keep).await?)
     }
+}
+
+fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {
+    [key.tenant.as_str().as_bytes(), key.event_key.as_str().as_bytes()]
+}
+
+/// How an error names a body.
+fn body_row(key: &BodyKey) -> Key {
+    Key::new(format!("bodies of {}", key.tenant.as_str()), key.event_key.as_str())
 }
 
 /// Checks the limits of a transaction and prepares its rows.

@@ -6,7 +6,7 @@ use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, Params, Row, params};
 
 use crate::error::Failure;
-use crate::rows;
+use crate::rows::{self, COLUMNS};
 
 /// Sorts after every sort key.
 const END: &str = "\u{10ffff}";
@@ -37,7 +37,7 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Fail
         (Some(after), Order::Descending) => to = to.min(after.clone()),
     }
     let sql = format!(
-        "SELECT data, version, partition, sort FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
+        "SELECT {COLUMNS} FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
          ORDER BY sort {} LIMIT ?4",
         direction(query.order)
     );
@@ -74,13 +74,13 @@ pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result
     };
     let direction = direction(query.order);
     let sql = format!(
-        "SELECT data, version, partition, sort, {list_sort}, id FROM records
+        "SELECT {COLUMNS}, {list_sort}, id FROM records
          WHERE {column} = ?1 AND {list_sort} >= ?2 AND {list_sort} < ?3 AND ({beyond})
          ORDER BY {list_sort} {direction}, id {direction} LIMIT ?6"
     );
     let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
     page(connection, &sql, values, query.limit, |row| {
-        Ok(format!("{} {}", row.get::<_, String>(4)?, row.get::<_, i64>(5)?))
+        Ok(format!("{} {}", row.get::<_, String>(5)?, row.get::<_, i64>(6)?))
     })
 }
 
@@ -113,7 +113,7 @@ pub(super) fn overdue(
     until: Timestamp,
     limit: usize,
 ) -> Result<Vec<Versioned>, Failure> {
-    let sql = "SELECT data, version, partition, sort FROM records
+    let sql = "SELECT data, version, partition, sort, checksum FROM records
                WHERE look_shard = ?1 AND look_at <= ?2 AND format <= ?4 ORDER BY look_at, id LIMIT ?3";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit), VERSION], rows::read);

@@ -1,8 +1,13 @@
 //! The store and the queues in one SQLite file.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod backup;
 mod contract;
+mod damage;
+mod folder;
 mod large_bodies;
+mod lost_files;
+mod missing_data;
 mod newer_records;
 mod opening;
 mod queue;

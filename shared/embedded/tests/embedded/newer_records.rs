@@ -32,9 +32,18 @@ fn with_newer_record() -> tempfile::TempDir {
     block_on(embedded.store.put_each(vec![Record::Url(url())])).unwrap();
     embedded.close();
     let connection = rusqlite::Connection::open(dir.path().join("holdfast.db")).unwrap();
-    let changed = connection.execute("UPDATE records SET format = 99, data = ?1", [NEWER.as_bytes()]);
-    assert_eq!(changed, Ok(1));
+    connection.execute("UPDATE records SET format = 99", []).unwrap();
+    set_data(&connection, NEWER);
     dir
+}
+
+/// Writes the URL's record as a release would, with its checksum.
+fn set_data(connection: &rusqlite::Connection, data: &str) {
+    let Key { partition, sort } = key();
+    let checksum = crc32fast::hash(format!("{partition}\0{sort}\0{data}").as_bytes());
+    let values = rusqlite::params![data.as_bytes(), checksum];
+    let changed = connection.execute("UPDATE records SET data = ?1, checksum = ?2", values);
+    assert_eq!(changed, Ok(1));
 }
 
 fn is_newer(error: &StoreError) -> bool {
@@ -88,7 +97,7 @@ fn a_corrupt_record_is_an_error_with_its_key() {
     block_on(async {
         let dir = with_newer_record();
         let connection = rusqlite::Connection::open(dir.path().join("holdfast.db")).unwrap();
-        connection.execute("UPDATE records SET data = CAST('{' AS BLOB)", []).unwrap();
+        set_data(&connection, "{");
         drop(connection);
         let error = open(dir.path()).store.get(&[key()]).await.unwrap_err();
         assert!(
