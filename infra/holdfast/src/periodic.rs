@@ -20,7 +20,6 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
-=======
 const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 /// With steps of this size and interval, the check takes about one percent of one core, and a day is enough for 100 million rows.
 const CHECK_STEP_INTERVAL: Duration = Duration::from_millis(100);
