@@ -9,11 +9,18 @@
 //! - It goes only to allowed addresses. An address in the URL is checked as it is; a name is resolved once, all its addresses are
 //!   checked, and the connection uses one of them.
 //! - One timeout covers everything from the name lookup to the end of the response.
-//! - At most [`MAX_RESPONSE_BYTES`] of a response are read, and [`MAX_EXCERPT_BYTES`] of them are kept as text.
 //! - A failure is data: a kind and a sentence for the operator, without the URL's query or the payload.
 //!
-//! `client` builds the HTTP client, `lookup` and `resolver` resolve and check names, `sender` makes the attempt, `response` and
-//! `retry_after` read the response, and `failure` describes what went wrong.
+//! What one attempt, or one tenant, may use is bounded, so that it takes nothing from others:
+//! - A look-up has two fifths of the attempt's timeout and ends with the attempt. Attempts to one name share one look-up, and its answer
+//!   is used for its time to live ([`LookupLimits`]). A name that hangs or has no address is the URL's failure. A look-up beyond our
+//!   limits is not: the attempt ends as a [`Shortage`](holdfast_core::rules::shortage::Shortage).
+//! - At most [`MAX_ATTEMPT_BYTES`] are read for an attempt, counted from the first byte of the connection, at most
+//!   [`MAX_RESPONSE_BYTES`] of them as the response's body, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is invisible.
+//!
+//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them. `lookup` asks the name servers, `names`
+//! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
+//! `text` read the response, and `failure` describes what went wrong.
 
 mod client;
 mod config;

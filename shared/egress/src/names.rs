@@ -17,8 +17,8 @@ use crate::lookup::{Lookup, LookupError};
 /// Short, so that the budget holds in any second and not only in those that begin with a window: five windows touch one second.
 const BUDGET_WINDOW: Duration = Duration::from_millis(250);
 const BUDGET_WINDOWS_PER_SECOND: u32 = 4;
-/// A look-up without an answer is repeated twice by the resolver.
-const REPEATED_LOOKUPS: u32 = 2;
+/// What a look-up without an answer costs besides its two packets: the resolver repeats both twice, and asks for the root.
+const REPEATED_LOOKUPS: u32 = 3;
 
 /// Why a name has no addresses now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,7 +149,9 @@ impl Names {
             Ok(Err(LookupError::NoAddress(_))) => (Err(NameError::NoAddress), self.limits.failure_ttl),
             // About us and not about the name, so the next attempt asks again.
             Ok(Err(LookupError::Shortage(shortage))) => (Err(NameError::Shortage(shortage)), Duration::ZERO),
-            Err(_) => (Err(NameError::Hangs(deadline)), self.limits.failure_ttl),
+            Ok(Err(LookupError::NoAnswer)) | Err(_) => {
+                (Err(NameError::Hangs(deadline)), self.limits.failure_ttl)
+            }
         };
         slot.finish(&outcome, ttl);
         outcome

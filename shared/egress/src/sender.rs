@@ -127,7 +127,7 @@ impl Sender for HttpSender {
         match timeout(CHECK_TIMEOUT, self.resolver.addresses(Some(tenant), name)).await {
             Ok(Err(Unresolved::Refused(refusal))) => Err(Refused(refusal.to_string())),
             // A name that cannot be resolved now may have an address when it is needed.
-            Ok(_) | Err(_) => Ok(()),
+            _ => Ok(()),
         }
     }
 }

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use axum::http::StatusCode;
 use holdfast_core::engine::DeliveryLog;
 use holdfast_core::rules::guard::{Cidr, Guard, Ports};
-use holdfast_egress::{Answer, EgressConfig, HttpSender, Lookup, LookupError};
+use holdfast_egress::{Answer as LookupAnswer, EgressConfig, HttpSender, Lookup, LookupError};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -32,11 +32,11 @@ struct TableLookup;
 
 #[async_trait]
 impl Lookup for TableLookup {
-    async fn addresses(&self, name: &str) -> Result<Answer, LookupError> {
+    async fn addresses(&self, name: &str) -> Result<LookupAnswer, LookupError> {
         let name = name.strip_suffix('.').unwrap_or(name);
         let found = TABLE.addresses_by_name.get(name);
         let addresses = found.cloned().ok_or_else(|| LookupError::NoAddress("no records".to_owned()))?;
-        Ok(Answer { addresses, ttl: Duration::from_secs(60) })
+        Ok(LookupAnswer { addresses, ttl: Duration::from_secs(60) })
     }
 }
 

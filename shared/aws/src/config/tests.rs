@@ -58,7 +58,7 @@ fn a_valid_environment_is_accepted() {
 
 #[test]
 fn each_fault_is_one_sentence_that_names_its_variable() {
-    let table: [(&[(&str, &str)], &str); 32] = [
+    let table: [(&[(&str, &str)], &str); 33] = [
         (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
         (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
         (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
