@@ -43,7 +43,7 @@ impl Marker {
             Err(e) => return Err(OpenError::Failed { file, why: e.to_string() }),
         };
         let marker = parse(&text);
-        marker.map(Some).ok_or_else(|| OpenError::DataMissing {
+        marker.map(Some).ok_or(OpenError::DataMissing {
             file,
             why: "is damaged; delete it if the other files of the folder are complete, or restore a backup",
         })
