@@ -6,7 +6,7 @@ use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
     BodyKey, Count, IndexCount, IndexQuery, Page, Query, Store, StoreError, Versioned, Write, WriteError,
 };
-use holdfast_core::records::{Key, Record, UrlRecord};
+use holdfast_core::records::{Key, Record, Unreadable, UrlRecord};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
@@ -41,6 +41,7 @@ pub struct ScriptedStore {
 struct Script {
     to_fail: Vec<Chosen>,
     to_hold: Vec<Chosen>,
+    damaged_bodies: Vec<BodyKey>,
 }
 
 struct Chosen {
@@ -88,6 +89,11 @@ impl ScriptedStore {
     /// Like [`Self::hold_next`], after `skip` calls of this method that go through.
     pub fn hold_after(&self, call: StoreCall, skip: usize) {
         self.with(|script| script.to_hold.push(Chosen { call, skip }));
+    }
+
+    /// From now on, this body cannot be read.
+    pub fn damage_body(&self, key: BodyKey) {
+        self.with(|script| script.damaged_bodies.push(key));
     }
 
     /// Lets every answer go that is held now.
@@ -164,6 +170,10 @@ impl Store for ScriptedStore {
         scripted!(self, PutBodies, self.inner.put_bodies(bodies, remove_at))
     }
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
+        if let Some(bad) = keys.iter().find(|key| self.with(|script| script.damaged_bodies.contains(key))) {
+            let key = Key::new("bodies".to_owned(), bad.event_key.as_str());
+            return Err(StoreError::Unreadable { key, source: Unreadable::Corrupt("damaged".to_owned()) });
+        }
         scripted!(self, GetBodies, self.inner.get_bodies(keys))
     }
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use holdfast_core::engine::AcceptError;
-use holdfast_core::ports::{QueueName, Settlement};
+use holdfast_core::ids::EventKey;
+use holdfast_core::ports::{BodyKey, Clock, QueueName, Settlement};
 use holdfast_core::records::{Record, Subscription};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
@@ -71,6 +72,23 @@ fn one_body_that_cannot_be_stored_does_not_hold_up_what_needs_none() {
         1,
         "{settlements:?}"
     );
+}
+
+#[test]
+fn one_damaged_body_does_not_hold_up_the_others_of_its_batch() {
+    let world = World::new(7, None);
+    world.subscribe(URL);
+    // Too large for its message, so that the body is loaded from the store.
+    let large = format!("\"{}\"", "x".repeat(160_000));
+    let events = ["one", "two"].map(|id| event(id, &large)).to_vec();
+    block_on(world.engine.accept(&world.tenant, events)).unwrap();
+    assert_eq!(world.handle(QueueName::First), [Settlement::Delete, Settlement::Delete], "the fan-outs");
+    let damaged = EventKey::of("one", world.clock.now());
+    world.scripted.damage_body(BodyKey::new(&world.tenant, &damaged));
+    let settlements = world.handle(QueueName::First);
+    let delivered = settlements.iter().filter(|settlement| **settlement == Settlement::Delete).count();
+    assert_eq!((settlements.len(), delivered), (2, 1), "{settlements:?}");
+    assert_eq!(world.receiver.requests().len(), 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bytes::Bytes;
 
 use super::super::{Engine, Result, Unavailable};
-use crate::ports::BodyKey;
+use crate::ports::{BodyKey, StoreError};
 use crate::records::FirstAttempt;
 
 /// Bodies that were loaded for a batch, or why they could not be.
@@ -26,6 +26,14 @@ impl Engine {
         }
         let loaded: Vec<Result<Bytes>> = match self.ports.store.get_bodies(&keys).await {
             Ok(found) => found.into_iter().zip(&keys).map(|(body, key)| present(body, key)).collect(),
+            // One damaged body must not keep the deliveries of the others waiting.
+            Err(StoreError::Unreadable { .. }) if keys.len() > 1 => {
+                let mut loaded = Vec::with_capacity(keys.len());
+                for key in &keys {
+                    loaded.push(self.load_body(key).await);
+                }
+                loaded
+            }
             Err(error) => keys.iter().map(|_| Err(error.clone().into())).collect(),
         };
         Bodies(keys.into_iter().zip(loaded).collect())
