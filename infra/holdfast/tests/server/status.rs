@@ -6,8 +6,10 @@ use std::process::Command;
 use holdfast_e2e::scene::Scene;
 use holdfast_e2e::waiting::{SOON, until};
 use holdfast_e2e::{Receiver, Reply};
-use rustix::process::{Resource, Rlimit, prlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
 
 use crate::process::Server;
 
@@ -80,4 +82,56 @@ async fn it_is_ready_exactly_while_the_store_can_write() {
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
     prlimit(Some(server.pid()), Resource::Fsize, before).unwrap();
     until("it is ready again", SOON, async || status(200).await).await.unwrap();
+}
+
+/// The body of the response on a connection that stays open: without files, the server accepts no new one.
+async fn ask(stream: &mut BufReader<TcpStream>, request: &str) -> anyhow::Result<String> {
+    stream.write_all(request.as_bytes()).await?;
+    let (mut line, mut length) = (String::new(), 0);
+    while stream.read_line(&mut line).await? > 2 {
+        length = line.strip_prefix("content-length: ").map_or(Ok(length), |n| n.trim().parse())?;
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await?;
+    Ok(String::from_utf8(body)?)
+}
+
+/// The server runs out of files while an event is accepted: it stays ready, shows the shortage, and delivers once there are files.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shortage_is_shown_and_leaves_it_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await.unwrap();
+    let server = Server::start(folder.path(), 1, &[]);
+    let host = server.host(&receiver);
+    let scene = Scene::new(&host, "shortage");
+    let good = scene.subscribe("good", Reply::Status(200)).await.unwrap();
+    let stream = TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    let mut open = BufReader::new(stream);
+    ask(&mut open, "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+
+    let none = Rlimit { current: Some(1), ..getrlimit(Resource::Nofile) };
+    let before = prlimit(Some(server.pid()), Resource::Nofile, none).unwrap();
+    let event = json!({"type": scene.event_type("good"), "data": 1}).to_string();
+    let (key, length) = (&server.key, event.len());
+    let post = format!(
+        "POST /v1/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\ncontent-length: {length}\r\n\r\n{event}"
+    );
+    let accepted = ask(&mut open, &post).await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&accepted).unwrap()["deliveries"], 1, "{accepted}");
+    let shown = until("the shortage is shown", SOON, async || {
+        let shown = ask(&mut open, "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").await?;
+        let shown: Value = serde_json::from_str(&shown)?;
+        Ok(Some(shown).filter(|shown| shown["shortages"]["files"].as_u64() > Some(0)))
+    });
+    let shown = shown.await.unwrap();
+    assert_eq!(shown["ready"], true, "{shown}");
+
+    prlimit(Some(server.pid()), Resource::Nofile, before).unwrap();
+    scene.arrivals(&good.path, 1, SOON).await.unwrap();
+    let found = metrics(&server).await.unwrap();
+    assert!(found["holdfast_attempts_not_made_total{shortage=\"files\"}"] > 0, "{found:?}");
+    assert_eq!(found["holdfast_attempts_total{outcome=\"failure\"}"], 0, "{found:?}");
+    let url = scene.url(&good.url_id).await.unwrap();
+    assert_eq!((&url["state"], &url["window_failures"]), (&"enabled".into(), &0.into()), "{url}");
 }
