@@ -75,8 +75,9 @@ fn no_subscription_takes_more_memory_than_it_is_charged_for() {
             (vec![format!("t{n}")], (0..50).map(|f| filter(path(f), Op::Changed, json!(null))).collect())
         }),
         ("50 comparisons with lists and texts", |n| {
-            let value =
-                |f: usize| if f.is_multiple_of(2) { json!([[1, 2], {"a": [null]}]) } else { json!("x".repeat(200)) };
+            let value = |f: usize| {
+                if f.is_multiple_of(2) { json!([[1, 2], {"a": [null]}]) } else { json!("x".repeat(200)) }
+            };
             (
                 vec!["*".to_owned()],
                 (0..50).map(|f| filter(format!("d{n}.{f}"), Op::Contains, value(f))).collect(),

@@ -1,5 +1,4 @@
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use reqwest::Response;
 
 use crate::text;
 
@@ -12,11 +11,10 @@ pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 const MAX_CHAR_REST: usize = 3;
 
 /// Reads the body to its end or to [`MAX_RESPONSE_BYTES`] and returns its beginning.
-pub(crate) async fn read_excerpt(mut body: Incoming) -> Result<String, hyper::Error> {
+pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
     let mut kept = Vec::new();
     let mut read = 0;
-    while let Some(frame) = body.frame().await {
-        let Ok(chunk) = frame?.into_data() else { continue };
+    while let Some(chunk) = response.chunk().await? {
         let room = MAX_EXCERPT_BYTES + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
