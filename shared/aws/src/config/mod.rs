@@ -27,6 +27,8 @@ const MAX_FUNCTION_S: u64 = 900;
 /// With this, one real millisecond is more than a quarter of an hour.
 const MAX_TIME_SCALE: u64 = 1_000_000;
 const DAY_S: u64 = 86_400;
+/// A function that accepts events has 256 MB by default, and keeps the subscriptions of up to four such tenants.
+const MAX_INDEX_BYTES: u64 = 32 << 20;
 const MAX_KEEP_DAYS: u64 = 3_650;
 const HOUR_S: u64 = 3_600;
 const MAX_OVERLAP_HOURS: u64 = 720;
@@ -147,6 +149,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
         delivery_log: delivery_log?,
         http_allowed: http_allowed?,
         secret_overlap: Duration::from_secs(secret_overlap_hours? * HOUR_S),
+        max_index_bytes: MAX_INDEX_BYTES,
         ..Settings::default()
     };
     let faults = settings.faults();
