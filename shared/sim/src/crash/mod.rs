@@ -2,10 +2,12 @@
 //! and redelivered. The checkers say whether the promises held.
 
 mod check;
+mod in_flight;
 mod interrupt;
 mod receiver;
 mod world;
 
+pub use in_flight::InFlight;
 pub use interrupt::Interruptible;
 pub use receiver::{Receiver, Request};
-pub use world::{Crash, InFlight, World};
+pub use world::{Crash, World};

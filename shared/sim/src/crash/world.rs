@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use holdfast_core::records::{EventRecord, Record, Subscription};
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
 
+use super::in_flight::{InFlight, settle};
 use super::interrupt::{Interruptible, drive};
 use super::receiver::Receiver;
 use crate::{Memory, MemoryQueue, MemoryStore, ScriptedStore, SeededEntropy, VirtualClock, block_on};
@@ -57,45 +57,6 @@ pub struct World {
     random: SeededEntropy,
     /// What was answered with 202: event id and how many deliveries.
     accepted: BTreeMap<String, u64>,
-}
-
-/// A batch that a host has begun. Dropping it is the host's death.
-pub struct InFlight {
-    queue: QueueName,
-    receipts: Vec<Receipt>,
-    inbox: Arc<MemoryQueue>,
-    future: Pin<Box<dyn Future<Output = Vec<Settlement>>>>,
-}
-
-impl InFlight {
-    /// Goes on to the next place where something holds the host.
-    ///
-    /// # Panics
-    /// If nothing does.
-    #[must_use]
-    pub fn go_on(mut self) -> InFlight {
-        assert!(drive(self.future.as_mut(), &mut 1).is_none(), "nothing holds the host");
-        self
-    }
-
-    /// Goes on to the end. What is done is deleted from the queue.
-    ///
-    /// # Panics
-    /// If something still holds the host.
-    pub fn finish(self) -> Vec<Settlement> {
-        let settlements = drive(self.future, &mut 1).expect("something still holds the host");
-        settle(&self.inbox, self.queue, self.receipts, &settlements);
-        settlements
-    }
-}
-
-/// Settles a batch as a host does.
-fn settle(inbox: &MemoryQueue, queue: QueueName, receipts: Vec<Receipt>, settlements: &[Settlement]) {
-    assert_eq!(receipts.len(), settlements.len(), "every message is settled");
-    let settlements = receipts.into_iter().zip(settlements.iter().cloned()).collect();
-    for settled in block_on(inbox.settle(queue, settlements)) {
-        settled.expect("the memory queue answers");
-    }
 }
 
 fn settings() -> Settings {

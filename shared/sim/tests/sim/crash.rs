@@ -76,15 +76,7 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
 fn a_disabled_url_is_probed_and_released() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &subscription.url_id,
-            OperatorAction::Disable,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&subscription, OperatorAction::Disable);
         world.receiver.fail_next(URL, 2);
         for id in ["one", "two", "three", "four", "five"] {
             world.post(id);
@@ -101,30 +93,14 @@ fn a_disabled_url_is_probed_and_released() {
 fn a_frozen_url_is_left_alone_until_a_person_enables_it() {
     at_every_await(|world| {
         let subscription = world.subscribe(URL);
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &subscription.url_id,
-            OperatorAction::Freeze,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&subscription, OperatorAction::Freeze);
         for id in ["one", "two", "three"] {
             world.post(id);
         }
         world.run_for(HOUR * 24);
         assert_eq!(world.receiver.requests(), []);
         all_are(world, DeliveryState::Parked);
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &subscription.url_id,
-            OperatorAction::Enable,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&subscription, OperatorAction::Enable);
         world.run_for(HOUR);
         all_are(world, DeliveryState::Delivered);
         assert_eq!(received(world, URL), 3);
@@ -136,16 +112,8 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
     at_every_await(|world| {
         let kept = world.subscribe(URL);
         let dropped = world.subscribe(OTHER);
-        for url_id in [&kept.url_id, &dropped.url_id] {
-            block_on(world.engine.change_url_state(
-                &world.tenant,
-                url_id,
-                OperatorAction::Freeze,
-                None,
-                false,
-                "me",
-            ))
-            .unwrap();
+        for subscription in [&kept, &dropped] {
+            world.change_url_state(subscription, OperatorAction::Freeze);
         }
         world.post("one");
         world.run_for(HOUR);
@@ -251,15 +219,7 @@ fn one_probe_over_all_hosts() {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
         world.receiver.answer(URL, 500);
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &subscription.url_id,
-            OperatorAction::Disable,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&subscription, OperatorAction::Disable);
         for n in 0..6 {
             world.post(&format!("event {n}"));
         }
@@ -284,15 +244,7 @@ fn every_change_of_state_is_told_once_to_who_asked_for_it() {
         world.subscribe_to(OTHER, "holdfast.url.*");
         // The probe of the one event enables the URL again.
         for action in [OperatorAction::Freeze, OperatorAction::Enable, OperatorAction::Disable] {
-            block_on(world.engine.change_url_state(
-                &world.tenant,
-                &watched.url_id,
-                action,
-                None,
-                false,
-                "me",
-            ))
-            .unwrap();
+            world.change_url_state(&watched, action);
         }
         world.post("one");
         world.run_for(HOUR * 4);

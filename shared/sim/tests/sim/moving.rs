@@ -51,15 +51,7 @@ fn with_live_deliveries(world: &mut World) -> Subscription {
     world.receiver.answer(URL, 500);
     world.post("waiting");
     while world.work() {}
-    block_on(world.engine.change_url_state(
-        &world.tenant,
-        &subscription.url_id,
-        OperatorAction::Freeze,
-        None,
-        false,
-        "me",
-    ))
-    .unwrap();
+    world.change_url_state(&subscription, OperatorAction::Freeze);
     world.post("parked");
     world.post("parked too");
     // Long enough for another host to take over, not for the retry to come due.
@@ -88,15 +80,7 @@ fn live_deliveries_move_to_the_new_url() {
 fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
     at_every_await(|world| {
         let other = world.subscribe(NEW);
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &other.url_id,
-            OperatorAction::Freeze,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&other, OperatorAction::Freeze);
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
         let subscription = with_live_deliveries(world);
         world.change(&subscription.id, &to_url(NEW));
@@ -104,15 +88,7 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
         for record in world.deliveries().into_iter().filter(|d| d.key.subscription_id == subscription.id) {
             assert_eq!((record.progress.state, record.url.as_str()), (DeliveryState::Parked, NEW));
         }
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &other.url_id,
-            OperatorAction::Enable,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&other, OperatorAction::Enable);
         world.run_for(THREE_DAYS);
         assert!(world.deliveries().iter().all(|record| record.progress.state == DeliveryState::Delivered));
     });
@@ -128,15 +104,7 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
         assert_eq!(arrived(world, URL), before, "nothing more is attempted");
         assert!(world.deliveries().iter().all(|record| record.progress.reason == Some(Reason::Inactive)));
         world.change(&subscription.id, &active(true));
-        block_on(world.engine.change_url_state(
-            &world.tenant,
-            &subscription.url_id,
-            OperatorAction::Enable,
-            None,
-            false,
-            "me",
-        ))
-        .unwrap();
+        world.change_url_state(&subscription, OperatorAction::Enable);
         world.receiver.answer(URL, 200);
         world.post("later");
         world.run_for(HOUR);
@@ -239,18 +207,6 @@ fn changes_beside_hosts_that_die_lose_nothing() {
     }
 }
 
-fn freeze(world: &World, subscription: &Subscription) {
-    block_on(world.engine.change_url_state(
-        &world.tenant,
-        &subscription.url_id,
-        OperatorAction::Freeze,
-        None,
-        false,
-        "me",
-    ))
-    .unwrap();
-}
-
 /// From outside, whole: what a person asks for while the hosts stand somewhere.
 fn change_at_once(world: &World, subscription: &Subscription, patch: SubscriptionPatch) {
     block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
@@ -261,7 +217,7 @@ fn what_is_parked_by_a_host_that_saw_the_old_url_is_found_by_the_second_pass() {
     for seed in 0..100 {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
-        freeze(&world, &subscription);
+        world.change_url_state(&subscription, OperatorAction::Freeze);
         world.post("one");
         world.work_side_by_side(|world| {
             change_at_once(world, &subscription, to_url(NEW));
@@ -280,11 +236,11 @@ fn a_change_while_the_job_ends_starts_it_again() {
     for seed in 0..100 {
         let mut world = World::new(seed, None);
         let subscription = world.subscribe(URL);
-        freeze(&world, &subscription);
+        world.change_url_state(&subscription, OperatorAction::Freeze);
         world.post("one");
         while world.work() {}
         let frozen_too = world.subscribe("http://other.test/hook");
-        freeze(&world, &frozen_too);
+        world.change_url_state(&frozen_too, OperatorAction::Freeze);
         assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen_too.id)).unwrap());
         world.run_for(HOUR);
         change_at_once(&world, &subscription, to_url("http://other.test/hook"));
