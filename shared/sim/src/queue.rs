@@ -29,13 +29,14 @@ struct State {
 #[derive(Default)]
 struct Messages {
     by_id: BTreeMap<u64, Held>,
-    /// The group that was served last: the next receive starts behind it.
-    served: String,
+    /// The tenant and group that were served last: the next receive starts behind them.
+    served: (String, String),
 }
 
 #[derive(Clone)]
 struct Held {
     payload: Vec<u8>,
+    tenant: String,
     group: String,
     /// On the schedule's clock.
     deliver_at: Timestamp,
@@ -46,8 +47,11 @@ struct Held {
 
 impl Held {
     fn new(payload: Vec<u8>, deliver_at: Timestamp) -> Held {
-        let group = Message::decode(&payload).map_or_else(|_| String::new(), |m| m.group().to_owned());
-        Held { payload, group, deliver_at, visible_at: Timestamp::ZERO, received: 0 }
+        let (tenant, group) = Message::decode(&payload).map_or_else(
+            |_| Default::default(),
+            |message| (message.tenant().to_string(), message.group().to_owned()),
+        );
+        Held { payload, tenant, group, deliver_at, visible_at: Timestamp::ZERO, received: 0 }
     }
 
     fn is_ready(&self, now: Now) -> bool {
@@ -56,23 +60,27 @@ impl Held {
 }
 
 impl Messages {
-    /// The next ready messages: one of each group in turn, oldest first within a group.
+    /// The next ready messages: one of each tenant in turn, of its groups in turn, oldest first within a group.
     fn next_ready(&self, now: Now, max: usize) -> Vec<u64> {
-        let mut groups: BTreeMap<&str, VecDeque<u64>> = BTreeMap::new();
+        let mut tenants: BTreeMap<&str, BTreeMap<&str, VecDeque<u64>>> = BTreeMap::new();
         for (id, held) in self.by_id.iter().filter(|(_, held)| held.is_ready(now)) {
+            let groups = tenants.entry(&held.tenant).or_default();
             groups.entry(&held.group).or_default().push_back(*id);
         }
-        let (served, behind): (Vec<_>, Vec<_>) =
-            groups.into_iter().partition(|(group, _)| *group <= self.served.as_str());
-        let mut turns: VecDeque<VecDeque<u64>> =
-            behind.into_iter().chain(served).map(|(_, ids)| ids).collect();
+        let (tenant, group) = &self.served;
+        let groups_in_turn = |groups: BTreeMap<&str, VecDeque<u64>>| in_turn(groups, group);
+        let mut turns: VecDeque<VecDeque<VecDeque<u64>>> =
+            in_turn(tenants, tenant).into_iter().map(groups_in_turn).collect();
         let mut picked = Vec::new();
         while picked.len() < max
-            && let Some(mut ids) = turns.pop_front()
+            && let Some(mut groups) = turns.pop_front()
         {
-            if let Some(id) = ids.pop_front() {
-                picked.push(id);
-                turns.push_back(ids);
+            if let Some(mut ids) = groups.pop_front() {
+                picked.extend(ids.pop_front());
+                if !ids.is_empty() {
+                    groups.push_back(ids);
+                }
+                turns.push_back(groups);
             }
         }
         picked
@@ -85,6 +93,12 @@ impl Messages {
         let held = self.by_id.get_mut(&id)?;
         (held.received == received).then_some((id, held))
     }
+}
+
+/// Those behind the one that was served last, then the others.
+fn in_turn<T>(by_name: BTreeMap<&str, T>, served: &str) -> VecDeque<T> {
+    let (served, behind): (Vec<_>, Vec<_>) = by_name.into_iter().partition(|(name, _)| *name <= served);
+    behind.into_iter().chain(served).map(|(_, value)| value).collect()
 }
 
 impl MemoryQueue {
@@ -188,7 +202,7 @@ impl Inbox for MemoryQueue {
                 let Some(held) = messages.by_id.get_mut(&id) else { continue };
                 held.received += 1;
                 held.visible_at = now.real + self.visibility;
-                messages.served.clone_from(&held.group);
+                messages.served = (held.tenant.clone(), held.group.clone());
                 received.push(Received {
                     message: Message::decode(&held.payload).map_err(|why| UnreadableMessage {
                         why,

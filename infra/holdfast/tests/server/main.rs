@@ -5,6 +5,7 @@
 mod bound;
 mod canaries;
 mod clock;
+mod data_folder;
 mod files;
 mod freeze;
 mod greeting;
@@ -17,6 +18,5 @@ mod refusals;
 mod serve;
 mod signing;
 mod status;
-mod storage;
 mod suite;
 mod terminate;

@@ -2,8 +2,8 @@ use holdfast_e2e::Receiver;
 
 use crate::process::Server;
 
-/// 48 hours of the schedule take 48 seconds.
-const SPEED: u32 = 3_600;
+/// 48 hours of the schedule take a minute, and 11 retries may be late by almost 5 seconds together: a delivery expires after 52 hours.
+const SPEED: u32 = 2_880;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_black_box_suite_passes() {

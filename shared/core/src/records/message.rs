@@ -79,6 +79,19 @@ impl Message {
         }
     }
 
+    /// Whose message it is: the messages of one tenant cannot hold up those of another, however many groups it has.
+    #[must_use]
+    pub fn tenant(&self) -> &Tenant {
+        match self {
+            Message::FirstAttempt(FirstAttempt { key, .. })
+            | Message::Delivery(DeliveryTicket { key, .. }) => &key.tenant,
+            Message::Probe { tenant, .. }
+            | Message::Release { tenant, .. }
+            | Message::Announce { tenant, .. }
+            | Message::Job { tenant, .. } => tenant,
+        }
+    }
+
     /// One line of JSON, followed by the body byte for byte if there is one.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

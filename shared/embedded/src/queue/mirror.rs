@@ -9,8 +9,8 @@ use holdfast_core::time::{Now, Timestamp};
 
 use super::entry::{Decoded, Entry, Group, Limits, Place, State, Taken, Wait};
 
-/// The group of all messages that cannot be read.
-const UNREADABLE: &str = "";
+/// The group of all messages that cannot be read. No tenant has an empty name.
+const UNREADABLE: &str = "#";
 
 /// The part of one queue that is in memory.
 ///
@@ -19,9 +19,12 @@ const UNREADABLE: &str = "";
 pub(super) struct Mirror {
     limits: Limits,
     entries: HashMap<i64, Entry>,
+    /// By tenant and group of the messages: two tenants with the same URL are two.
     groups: HashMap<Arc<str>, Group>,
-    /// The groups that can be served, in turn.
+    /// The tenants that can be served, in turn.
     turns: VecDeque<Arc<str>>,
+    /// The groups of each of these tenants that can be served, in turn.
+    tenants: HashMap<Arc<str>, VecDeque<Arc<str>>>,
     /// By the schedule clock.
     delayed: BTreeSet<Place>,
     /// By the real clock.
@@ -40,6 +43,7 @@ impl Mirror {
             entries: HashMap::new(),
             groups: HashMap::new(),
             turns: VecDeque::new(),
+            tenants: HashMap::new(),
             delayed: BTreeSet::new(),
             invisible: BTreeSet::new(),
             bytes: 0,
@@ -103,8 +107,8 @@ impl Mirror {
     }
 
     fn insert(&mut self, place: Place, mut message: Decoded, mut bytes: usize, received: u32) {
-        let name = message.as_ref().map_or(UNREADABLE, Message::group);
-        let group = match self.groups.get_key_value(name) {
+        let name = message.as_ref().map_or(UNREADABLE.to_owned(), group_name);
+        let group = match self.groups.get_key_value(name.as_str()) {
             Some((name, _)) => Arc::clone(name),
             None => Arc::from(name),
         };
@@ -154,7 +158,14 @@ impl Mirror {
         }
         if !group.ready.is_empty() && group.in_flight < self.limits.per_group {
             group.in_turn = true;
-            self.turns.push_back(Arc::clone(name));
+            match self.tenants.get_mut(tenant_of(name)) {
+                Some(groups) => groups.push_back(Arc::clone(name)),
+                None => {
+                    let tenant: Arc<str> = tenant_of(name).into();
+                    self.turns.push_back(Arc::clone(&tenant));
+                    self.tenants.insert(tenant, VecDeque::from([Arc::clone(name)]));
+                }
+            }
         } else if group.ready.is_empty() && group.in_flight == 0 {
             self.groups.remove(name);
         }
@@ -186,13 +197,26 @@ impl Mirror {
         }
     }
 
+    /// The next group of the tenant whose turn it is.
+    fn next_group(&mut self) -> Option<Arc<str>> {
+        let tenant = self.turns.pop_front()?;
+        let groups = self.tenants.get_mut(&tenant)?;
+        let group = groups.pop_front();
+        if groups.is_empty() {
+            self.tenants.remove(&tenant);
+        } else {
+            self.turns.push_back(tenant);
+        }
+        group
+    }
+
     /// The next messages of the group whose turn it is.
     pub(super) fn receive(&mut self, now: Now, max: usize, until: Timestamp) -> Taken {
         self.wake(now);
         let mut taken = Taken::default();
         while max > 0
             && taken.received.is_empty()
-            && let Some(name) = self.turns.pop_front()
+            && let Some(name) = self.next_group()
         {
             let Some(group) = self.groups.get_mut(&name) else { continue };
             group.in_turn = false;
@@ -280,6 +304,15 @@ impl Mirror {
             },
         }
     }
+}
+
+/// No tenant's name holds a `#`.
+fn group_name(message: &Message) -> String {
+    format!("{}#{}", message.tenant(), message.group())
+}
+
+fn tenant_of(group: &str) -> &str {
+    group.split_once('#').map_or("", |(tenant, _)| tenant)
 }
 
 fn has_body(message: &Decoded) -> bool {

@@ -78,7 +78,7 @@ macro_rules! queue_contract_tests {
             a_received_message_is_invisible_and_then_received_again,
             a_deleted_message_is_gone,
             a_void_receipt_deletes_nothing,
-            a_late_delete_still_counts_if_nobody_received_the_message_again,
+            a_late_delete_still_counts_if_the_message_was_not_received_again,
             a_postponed_message_comes_back_after_its_wait,
             a_void_receipt_postpones_nothing,
             a_message_sent_twice_is_received_twice,
@@ -96,7 +96,11 @@ macro_rules! queue_contract_tests {
 macro_rules! contract_tests {
     ($make:ident) => {
         $crate::queue_contract_tests!($make);
-        $crate::contract_tests!(@module $make, fairness, [a_backlog_of_one_group_does_not_hold_up_another]);
+        $crate::contract_tests!(@module $make, fairness, [
+            a_backlog_of_one_group_does_not_hold_up_another,
+            a_tenant_with_many_groups_does_not_hold_up_another,
+            two_tenants_with_the_same_url_are_two,
+        ]);
         $crate::store_contract_tests!($make);
     };
     (@module $make:ident, $module:ident, [$($case:ident),* $(,)?]) => {

@@ -98,7 +98,7 @@ pub async fn a_void_receipt_deletes_nothing(h: &dyn Harness) {
     assert_eq!(again.receive_count, 3);
 }
 
-pub async fn a_late_delete_still_counts_if_nobody_received_the_message_again(h: &dyn Harness) {
+pub async fn a_late_delete_still_counts_if_the_message_was_not_received_again(h: &dyn Harness) {
     send(h, vec![now(ticket(1, 1))]).await;
     let receipt = receive_one(h).await.receipt;
     h.advance(h.visibility());

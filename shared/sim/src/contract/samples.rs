@@ -142,6 +142,11 @@ pub(super) fn ticket(event: i64, to: u8) -> Message {
     Message::Delivery(DeliveryTicket { key: delivery_key(event, to), url_id: url_id(to), epoch: 0, n: 1 })
 }
 
+pub(super) fn ticket_of(tenant: &str, event: i64, to: u8) -> Message {
+    let key = DeliveryKey { tenant: tenant.into(), ..delivery_key(event, to) };
+    Message::Delivery(DeliveryTicket { key, url_id: url_id(to), epoch: 0, n: 1 })
+}
+
 pub(super) fn first_attempt(event: i64, to: u8, body: Option<Bytes>) -> Message {
     Message::FirstAttempt(FirstAttempt {
         key: delivery_key(event, to),
