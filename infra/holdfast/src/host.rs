@@ -50,6 +50,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let options = Options {
         visibility: settings.visibility(),
         per_group_limit: settings.url_concurrency,
+        first_concurrency: settings.first_concurrency,
+        retry_concurrency: settings.retry_concurrency,
         ..Options::default()
     };
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);

@@ -10,6 +10,7 @@ use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
 
+use crate::lanes::Lane;
 use crate::{Embedded, Options};
 
 const QUEUE: QueueName = QueueName::First;
@@ -30,7 +31,7 @@ async fn limit_pages(embedded: &Embedded, pages: u32) {
     let limit = move |connection: &rusqlite::Connection| {
         connection.pragma_update_and_check(None, "max_page_count", pages, |row| row.get::<_, u32>(0))
     };
-    embedded.writer.run(limit).await.unwrap();
+    embedded.writer.run(Lane::own(), limit).await.unwrap();
 }
 
 #[test]

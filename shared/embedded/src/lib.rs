@@ -9,6 +9,7 @@ mod checksum;
 mod database;
 mod error;
 mod files;
+mod lanes;
 mod marker;
 mod options;
 mod probe;
@@ -60,7 +61,7 @@ impl Embedded {
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let readers = Arc::new(Readers::open(&database, options.readers)?);
         let mirrors = queue::Mirrors::new(&options, database.opens);
-        let next_id = mirrors.load(&database)?;
+        let next_id = mirrors.open(&database)?;
         let writer = Arc::new(Writer::start(database, {
             let mirrors = mirrors.clone();
             move |connection| mirrors.refill(connection)

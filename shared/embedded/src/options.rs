@@ -7,8 +7,15 @@ pub struct Options {
     pub visibility: Duration,
     /// How many messages of one group can be in flight: this limits concurrent attempts to one URL.
     pub per_group_limit: usize,
-    /// How many messages of each queue are kept in memory, not counting bodies; the others wait in the file.
+    /// How many first attempts, and how many other messages, can be in flight. Nearly all of them may be one tenant's, until others
+    /// want some.
+    pub first_concurrency: usize,
+    pub retry_concurrency: usize,
+    /// How many messages of each queue are kept in memory, not counting bodies; the others wait in the file. A tenant may have half
+    /// of them, and each group a few more if there is no room.
     pub memory_messages: usize,
+    /// How many messages of one group are kept in memory.
+    pub group_messages: usize,
     /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,
     pub readers: usize,
@@ -19,7 +26,10 @@ impl Default for Options {
         Options {
             visibility: Duration::from_secs(360),
             per_group_limit: 64,
-            memory_messages: 250_000,
+            first_concurrency: usize::MAX,
+            retry_concurrency: usize::MAX,
+            memory_messages: 100_000,
+            group_messages: 1_000,
             memory_bytes: 64 << 20,
             readers: 4,
         }

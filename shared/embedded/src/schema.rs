@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The first migration makes this version of an empty file, and each further one the next. Files of earlier versions, which
 /// were never released, are refused.
-pub(crate) const OLDEST: u32 = 2;
+pub(crate) const OLDEST: u32 = 3;
 
 pub(crate) const MIGRATIONS: &[&str] = &[
     // `records` is ordered by insertion and found by an index on its key: rows are often longer than a quarter of a page, and a
@@ -56,13 +56,16 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      CREATE TABLE messages (
          id INTEGER PRIMARY KEY,
          queue INTEGER NOT NULL,
+         group_id INTEGER NOT NULL,
          deliver_at INTEGER NOT NULL,
+         bytes INTEGER NOT NULL,
          received INTEGER NOT NULL,
          opened INTEGER NOT NULL,
          payload BLOB NOT NULL,
          checksum INTEGER NOT NULL
      );
-     CREATE INDEX messages_by_time ON messages (queue, deliver_at);",
+     -- Ends with the size of the payload, so that opening can add up the sizes by group from the index alone.
+     CREATE INDEX messages_by_group ON messages (queue, group_id, deliver_at, id, bytes);",
 ];
 
 /// The version of the schema that this release writes.

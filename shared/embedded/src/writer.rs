@@ -1,16 +1,18 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
+use crate::lanes::{Lane, Lanes};
 
-/// How many jobs share a commit at most.
+/// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
+const MAX_COMMIT_TIME: Duration = Duration::from_millis(20);
 /// How often an idle writer looks whether its files are still there. A busy one looks at every commit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -24,23 +26,24 @@ pub(crate) trait Job: Send {
 }
 
 enum Command {
-    Write(Box<dyn Job>),
+    Write(Lane, Box<dyn Job>),
     /// Only runs what follows each commit.
     Nudge,
     Stop,
 }
 
-/// The one thread that writes. It commits all waiting jobs together, so that many callers share one flush of the disk.
+/// The one thread that writes. It commits waiting jobs together, so that many callers share one flush of the disk. If they are too
+/// many for one commit, the tenants take turns.
 pub(crate) struct Writer {
     commands: Sender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
-    /// `after_commit` is called on the writing thread whenever all jobs so far are done.
+    /// `after_commit` is called on the writing thread after each commit, and again while it returns that it has more to do.
     pub(crate) fn start(
         database: Database,
-        after_commit: impl FnMut(&Connection) + Send + 'static,
+        after_commit: impl FnMut(&Connection) -> bool + Send + 'static,
     ) -> Result<Writer, OpenError> {
         let (commands, waiting) = mpsc::channel();
         let file = database.file.clone();
@@ -54,17 +57,18 @@ impl Writer {
     /// Queues a job, made with the sender of its reply, and waits for the reply. The job is done even if the caller stops waiting.
     pub(crate) async fn submit<T>(
         &self,
+        lane: Lane,
         job: impl FnOnce(oneshot::Sender<Result<T, Failure>>) -> Box<dyn Job>,
     ) -> Result<T, Failure> {
         let (reply, result) = oneshot::channel();
-        self.submit_only(job(reply));
+        self.submit_only(lane, job(reply));
         // A job that is dropped undone drops its sender: the thread has ended.
         result.await.map_err(|_| Failure::Closed)?
     }
 
     /// Queues a job without waiting for it.
-    pub(crate) fn submit_only(&self, job: Box<dyn Job>) {
-        self.command(Command::Write(job));
+    pub(crate) fn submit_only(&self, lane: Lane, job: Box<dyn Job>) {
+        self.command(Command::Write(lane, job));
     }
 
     pub(crate) fn nudge(&self) {
@@ -74,9 +78,10 @@ impl Writer {
     /// Runs `work` in a transaction and returns its result once that is durable.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
+        lane: Lane,
         work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.submit(|reply| Box::new(Closure { work, result: None, reply })).await
+        self.submit(lane, |reply| Box::new(Closure { work, result: None, reply })).await
     }
 
     /// Finishes the queued jobs and ends the thread.
@@ -120,45 +125,64 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
     }
 }
 
-fn work(database: Database, waiting: &Receiver<Command>, mut after_commit: impl FnMut(&Connection)) {
-    let mut stop = false;
-    while !stop {
-        let mut next = match waiting.recv_timeout(IDLE_CHECK_INTERVAL) {
+fn work(database: Database, commands: &Receiver<Command>, mut after_commit: impl FnMut(&Connection) -> bool) {
+    let mut waiting = Lanes::default();
+    let (mut stop, mut more) = (false, false);
+    while !stop || !waiting.is_empty() {
+        let idle = if more || stop || !waiting.is_empty() { Duration::ZERO } else { IDLE_CHECK_INTERVAL };
+        let mut next = match commands.recv_timeout(idle) {
             Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) if idle.is_zero() => None,
             Err(RecvTimeoutError::Timeout) => {
                 // Readers and the next jobs see what it finds.
                 let _ = database.watch.check();
                 continue;
             }
-            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Disconnected) => {
+                stop = true;
+                None
+            }
         };
-        let mut jobs = Vec::new();
         while let Some(command) = next {
             match command {
-                Command::Write(job) => jobs.push(job),
+                Command::Write(lane, job) => waiting.push(lane, job),
                 Command::Nudge => {}
                 Command::Stop => stop = true,
             }
-            next = if stop || jobs.len() >= MAX_JOBS_PER_COMMIT { None } else { waiting.try_recv().ok() };
+            next = commands.try_recv().ok();
         }
-        finish(&database, jobs);
-        after_commit(&database.connection);
+        let started = Instant::now();
+        let has_time = |done| done < MAX_JOBS_PER_COMMIT && started.elapsed() < MAX_COMMIT_TIME;
+        finish(&database, &mut waiting, has_time);
+        more = after_commit(&database.connection);
     }
 }
 
-fn finish(database: &Database, mut jobs: Vec<Box<dyn Job>>) {
+/// Makes and commits the next jobs: at least one, and more while there is time.
+fn finish(database: &Database, waiting: &mut Lanes, has_time: impl Fn(usize) -> bool) {
+    let mut jobs: Vec<_> = waiting.next().into_iter().collect();
     if jobs.is_empty() {
         return;
     }
     if database.watch.is_intact().is_err() {
         return acknowledge(database, jobs);
     }
-    match transact(&database.connection, &mut jobs) {
+    let committed = transact(&database.connection, |connection| {
+        while let Some(job) = jobs.last_mut() {
+            job.run(connection)?;
+            match has_time(jobs.len()).then(|| waiting.next()).flatten() {
+                Some(job) => jobs.push(job),
+                None => break,
+            }
+        }
+        Ok(())
+    });
+    match committed {
         Ok(()) => acknowledge(database, jobs),
         // One of them failed. Each is tried alone, so that it does not fail the others.
         Err(_) if jobs.len() > 1 => {
             for mut job in jobs {
-                match transact(&database.connection, std::slice::from_mut(&mut job)) {
+                match transact(&database.connection, |connection| job.run(connection)) {
                     Ok(()) => acknowledge(database, vec![job]),
                     Err(error) => job.done(Err(error.into())),
                 }
@@ -176,20 +200,19 @@ fn acknowledge(database: &Database, jobs: Vec<Box<dyn Job>>) {
     }
 }
 
-fn transact(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
-    let result = run_and_commit(connection, jobs);
+fn transact(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    let run_and_commit = || {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        work(connection)?;
+        connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+    };
+    let result = run_and_commit();
     // After some errors SQLite has rolled back already.
     if result.is_err() && !connection.is_autocommit() {
         connection.execute_batch("ROLLBACK")?;
     }
     result
-}
-
-fn run_and_commit(connection: &Connection, jobs: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
-    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    for job in jobs {
-        job.run(connection)?;
-    }
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(())
 }

@@ -1,12 +1,12 @@
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ports::{Received, UnreadableMessage};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 
-/// A message's place in the order of its queue.
+use super::group::GroupId;
+
+/// A message's place in the order of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) deliver_at: Timestamp,
@@ -15,12 +15,10 @@ pub(super) struct Place {
 
 impl Place {
     pub(super) const START: Place = Place { deliver_at: Timestamp::ZERO, id: i64::MIN };
-}
 
-pub(super) struct Limits {
-    pub(super) per_group: usize,
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
+    pub(super) fn next(self) -> Place {
+        Place { id: self.id + 1, ..self }
+    }
 }
 
 /// A message as far as this release can read it.
@@ -28,8 +26,8 @@ pub(super) type Decoded = Result<Message, UnreadableMessage>;
 
 pub(super) struct Entry {
     pub(super) message: Decoded,
-    pub(super) group: Arc<str>,
-    /// The size of the payload that is kept here.
+    pub(super) group: GroupId,
+    /// The size of the payload.
     pub(super) bytes: usize,
     /// Its body did not fit in memory and is read from the file when the message is received.
     pub(super) without_body: bool,
@@ -37,6 +35,13 @@ pub(super) struct Entry {
     /// The value of `received` in the file.
     pub(super) stored: u32,
     pub(super) state: State,
+}
+
+impl Entry {
+    /// How many bytes of the payload are in memory.
+    pub(super) fn bytes_here(&self) -> usize {
+        if self.without_body { 0 } else { self.bytes }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -56,13 +61,6 @@ pub(super) enum State {
 }
 
 #[derive(Default)]
-pub(super) struct Group {
-    pub(super) ready: VecDeque<i64>,
-    pub(super) in_flight: usize,
-    pub(super) in_turn: bool,
-}
-
-#[derive(Default)]
 pub(super) struct Taken {
     pub(super) received: Vec<Received>,
     /// Which of them lack their body, and under which id it is in the file.
@@ -77,4 +75,11 @@ pub(super) enum Wait {
     Over,
     Until { schedule: Duration, real: Duration },
     News,
+}
+
+/// The next messages to load from the file.
+pub(super) struct Load {
+    pub(super) group: GroupId,
+    pub(super) from: Place,
+    pub(super) limit: usize,
 }

@@ -3,12 +3,14 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::entry::{Decoded, Place};
+use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use crate::checksum;
 use crate::error::Failure;
 use crate::writer::Job;
 
 pub(super) struct NewMessage {
+    pub(super) group: GroupId,
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
     pub(super) message: Decoded,
@@ -25,16 +27,18 @@ pub(super) struct SendJob {
 impl Job for SendJob {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "INSERT INTO messages (id, queue, deliver_at, received, opened, payload, checksum)
-             VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6)",
+            "INSERT INTO messages (id, queue, group_id, deliver_at, bytes, received, opened, payload, checksum)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)",
         )?;
-        for NewMessage { place, payload, .. } in &self.rows {
+        for NewMessage { group, place, payload, .. } in &self.rows {
             let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
             let checksum = checksum::of(&[], payload);
             statement.execute(params![
                 place.id,
                 queue,
+                group.0,
                 deliver_at,
+                payload.len() as i64,
                 self.mirrors.opens(),
                 payload,
                 checksum
@@ -47,8 +51,8 @@ impl Job for SendJob {
         let SendJob { mirrors, queue, rows, reply } = *self;
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
-            for NewMessage { place, payload, message } in rows {
-                mirror.push(place, message, payload.len());
+            for NewMessage { group, place, payload, message } in rows {
+                mirror.push(group, place, message, payload.len());
             }
             drop(mirror);
             mirrors.news(queue).notify_waiters();
@@ -108,8 +112,8 @@ impl Job for ResendJob {
         if committed.is_ok() && found {
             let bytes = message.payload.len();
             let mut mirror = mirrors.lock(queue);
-            mirror.remove(id);
-            mirror.push(place, Err(message), bytes);
+            let group = mirror.remove(id).unwrap_or(GroupId::UNREADABLE);
+            mirror.push(group, place, Err(message), bytes);
             drop(mirror);
             mirrors.news(queue).notify_waiters();
         }

@@ -1,4 +1,4 @@
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,124 +7,163 @@ use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::{Now, Timestamp};
 
-use super::entry::{Decoded, Entry, Group, Limits, Place, State, Taken, Wait};
+use super::entry::{Decoded, Entry, Load, Place, State, Taken, Wait};
+use super::group::{Counts, Group, GroupId, Limits};
+use super::share::Slots;
+use super::turns::Turns;
 
-/// The group of all messages that cannot be read. No tenant has an empty name.
-const UNREADABLE: &str = "#";
-
-/// The part of one queue that is in memory.
-///
-/// Messages that do not fit are only in the file, at `horizon` or after it. Messages after it may be in memory too, if they were
-/// there before it was set.
+/// The part of one queue that is in memory: some messages of every group. The others wait in the file, in the order of their
+/// group, so that no group's messages stand in line behind another's.
 pub(super) struct Mirror {
     limits: Limits,
     entries: HashMap<i64, Entry>,
-    /// By tenant and group of the messages: two tenants with the same URL are two.
-    groups: HashMap<Arc<str>, Group>,
-    /// The tenants that can be served, in turn.
-    turns: VecDeque<Arc<str>>,
-    /// The groups of each of these tenants that can be served, in turn.
-    tenants: HashMap<Arc<str>, VecDeque<Arc<str>>>,
+    groups: HashMap<GroupId, Group>,
+    tenants: HashMap<Arc<str>, Counts>,
+    /// The groups that have ready messages and are below their limit in flight.
+    serving: Turns,
+    /// The groups with room for messages that are only in the file.
+    loading: Turns,
     /// By the schedule clock.
     delayed: BTreeSet<Place>,
     /// By the real clock.
     invisible: BTreeSet<(Timestamp, i64)>,
+    in_flight: usize,
+    /// The size of the payloads that are in memory.
     bytes: usize,
-    horizon: Option<Place>,
     /// Deleted from memory, but perhaps not yet from the file.
     deleting: HashSet<i64>,
 }
 
 impl Mirror {
-    /// Empty: all messages are only in the file.
     pub(super) fn new(limits: Limits) -> Mirror {
         Mirror {
             limits,
             entries: HashMap::new(),
             groups: HashMap::new(),
-            turns: VecDeque::new(),
             tenants: HashMap::new(),
+            serving: Turns::default(),
+            loading: Turns::default(),
             delayed: BTreeSet::new(),
             invisible: BTreeSet::new(),
+            in_flight: 0,
             bytes: 0,
-            horizon: Some(Place::START),
             deleting: HashSet::new(),
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.entries.len() >= self.limits.messages
+    /// Adds a group whose messages are all in the file, with the size of their payloads.
+    pub(super) fn add_group(&mut self, id: GroupId, bytes: u64) {
+        self.groups.insert(id, Group::in_file(bytes));
+        self.tenants.entry(Arc::default()).or_default().bytes += bytes;
+        self.load_if_wanted(id);
     }
 
-    /// Whether messages wait in the file, and there is room for many of them or nothing else to do.
+    /// Whether messages are to be loaded from the file.
     pub(super) fn wants_more(&self) -> bool {
-        let half_empty = self.entries.len() <= self.limits.messages / 2;
-        self.horizon.is_some() && !self.is_full() && (half_empty || self.turns.is_empty())
+        !self.loading.is_empty()
     }
 
-    /// The first place from which messages may be only in the file.
-    pub(super) fn waiting_from(&self) -> Option<Place> {
-        self.horizon
-    }
-
-    pub(super) fn all_loaded(&mut self) {
-        self.horizon = None;
-    }
-
-    /// Loads the next message from the file. Returns `false` if there is no room for it.
-    pub(super) fn load(&mut self, place: Place, read: impl FnOnce() -> (Decoded, usize, u32)) -> bool {
-        if self.is_full() {
-            self.horizon = Some(place);
-            return false;
+    /// The group whose turn it is to load messages.
+    pub(super) fn next_load(&mut self) -> Option<Load> {
+        loop {
+            let id = self.loading.next(|_| true)?;
+            let capacity = self.capacity(id);
+            let Some(group) = self.groups.get_mut(&id) else { continue };
+            let Some(from) = group.horizon else { continue };
+            // As long as nobody has seen whose messages they are, only a few: the first ones of other groups come before the rest.
+            let capacity =
+                if group.tenant.is_empty() { capacity.min(Limits::GROUP_RESERVE) } else { capacity };
+            let limit = capacity.saturating_sub(group.in_memory).max(1);
+            return Some(Load { group: id, from, limit });
         }
+    }
+
+    pub(super) fn load(&mut self, id: GroupId, place: Place, read: impl FnOnce() -> (Decoded, usize, u32)) {
         if !self.entries.contains_key(&place.id) && !self.deleting.contains(&place.id) {
             let (message, bytes, received) = read();
-            self.insert(place, message, bytes, received);
+            self.insert(id, place, message, bytes, received);
         }
-        self.horizon = Some(Place { id: place.id + 1, ..place });
-        true
+    }
+
+    /// Ends the turn of a group. `from`: where its next message in the file is at the earliest, if it may have more.
+    pub(super) fn loaded(&mut self, id: GroupId, from: Option<Place>) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.is_loading = false;
+            group.horizon = from;
+        }
+        self.load_if_wanted(id);
+        self.forget_if_empty(id);
+    }
+
+    fn load_if_wanted(&mut self, id: GroupId) {
+        let capacity = self.capacity(id);
+        if let Some(group) = self.groups.get_mut(&id)
+            && group.wants_more(capacity)
+        {
+            group.is_loading = true;
+            self.loading.push(&group.tenant, id);
+        }
+    }
+
+    /// How many messages the group may have in memory now.
+    fn capacity(&self, id: GroupId) -> usize {
+        let tenant = self.groups.get(&id).and_then(|group| self.tenants.get(&group.tenant));
+        self.limits.group_capacity(self.entries.len(), tenant.map_or(0, |counts| counts.in_memory))
     }
 
     /// Adds a message that was just committed, or leaves it in the file.
-    pub(super) fn push(&mut self, place: Place, message: Decoded, bytes: usize) {
+    pub(super) fn push(&mut self, id: GroupId, place: Place, message: Decoded, bytes: usize) {
+        let group = self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
+        group.bytes += bytes as u64;
+        self.tenants.entry(Arc::clone(&group.tenant)).or_default().bytes += bytes as u64;
+        if group.horizon.is_some_and(|horizon| place >= horizon) {
+            return;
+        }
+        let (in_memory, last) = (group.in_memory, group.delayed.last().copied());
+        if in_memory < self.capacity(id) {
+            return self.insert(id, place, message, bytes, 0);
+        }
         // Messages that are due sooner replace those that are due later; otherwise many delayed messages would keep out new ones.
-        while self.is_full()
-            && let Some(last) = self.delayed.last().copied()
-            && last > place
+        match last {
+            Some(last) if last > place => {
+                self.drop_entry(last.id);
+                self.leave_in_file(id, last);
+                self.insert(id, place, message, bytes, 0);
+            }
+            _ => self.leave_in_file(id, place),
+        }
+    }
+
+    fn leave_in_file(&mut self, id: GroupId, place: Place) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.horizon = Some(group.horizon.map_or(place, |horizon| horizon.min(place)));
+        }
+    }
+
+    fn insert(&mut self, id: GroupId, place: Place, mut message: Decoded, bytes: usize, received: u32) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        if group.tenant.is_empty()
+            && group.in_memory == 0
+            && let Ok(message) = &message
         {
-            self.remove(last.id);
-            self.leave_in_file(last);
+            // It comes from the file, and this is the first message of it that is seen.
+            self.tenants.entry(Arc::default()).or_default().bytes -= group.bytes;
+            (group.tenant, group.name) = (message.tenant().as_str().into(), message.group().into());
+            self.tenants.entry(Arc::clone(&group.tenant)).or_default().bytes += group.bytes;
         }
-        if self.is_full() || self.horizon.is_some_and(|horizon| place >= horizon) {
-            self.leave_in_file(place);
-        } else {
-            self.insert(place, message, bytes, 0);
-        }
-    }
-
-    fn leave_in_file(&mut self, place: Place) {
-        self.horizon = Some(self.horizon.map_or(place, |horizon| horizon.min(place)));
-    }
-
-    fn insert(&mut self, place: Place, mut message: Decoded, mut bytes: usize, received: u32) {
-        let name = message.as_ref().map_or(UNREADABLE.to_owned(), group_name);
-        let group = match self.groups.get_key_value(name.as_str()) {
-            Some((name, _)) => Arc::clone(name),
-            None => Arc::from(name),
-        };
+        group.in_memory += 1;
+        self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
+        group.delayed.insert(place);
         // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
         let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
         if without_body {
             strip_body(&mut message);
-            bytes = 0;
         }
         let state = State::Delayed { deliver_at: place.deliver_at };
-        self.bytes += bytes;
+        let entry = Entry { message, group: id, bytes, without_body, received, stored: received, state };
+        self.bytes += entry.bytes_here();
         self.delayed.insert(place);
-        self.entries.insert(
-            place.id,
-            Entry { message, group, bytes, without_body, received, stored: received, state },
-        );
+        self.entries.insert(place.id, entry);
     }
 
     /// Makes all messages ready that are due.
@@ -145,69 +184,83 @@ impl Mirror {
         self.leave_state(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         entry.state = State::Ready;
-        let group = Arc::clone(&entry.group);
-        self.groups.entry(Arc::clone(&group)).or_default().ready.push_back(id);
-        self.enrol(&group);
+        let group = entry.group;
+        if let Some(group) = self.groups.get_mut(&group) {
+            group.ready.push_back(id);
+        }
+        self.enrol(group);
     }
 
-    /// Gives a group a turn if it can be served, and removes it if it is empty.
-    fn enrol(&mut self, name: &Arc<str>) {
-        let Some(group) = self.groups.get_mut(name) else { return };
-        if group.in_turn {
-            return;
-        }
-        if !group.ready.is_empty() && group.in_flight < self.limits.per_group {
+    /// Gives a group a turn if it can be served.
+    fn enrol(&mut self, id: GroupId) {
+        if let Some(group) = self.groups.get_mut(&id)
+            && !group.in_turn
+            && !group.ready.is_empty()
+            && group.in_flight < self.limits.group_in_flight
+        {
             group.in_turn = true;
-            match self.tenants.get_mut(tenant_of(name)) {
-                Some(groups) => groups.push_back(Arc::clone(name)),
-                None => {
-                    let tenant: Arc<str> = tenant_of(name).into();
-                    self.turns.push_back(Arc::clone(&tenant));
-                    self.tenants.insert(tenant, VecDeque::from([Arc::clone(name)]));
-                }
-            }
-        } else if group.ready.is_empty() && group.in_flight == 0 {
-            self.groups.remove(name);
+            self.serving.push(&group.tenant, id);
         }
     }
 
     /// Removes a message from the collection of its state.
     fn leave_state(&mut self, id: i64) {
         let Some(entry) = self.entries.get(&id) else { return };
-        let name = Arc::clone(&entry.group);
-        match entry.state {
+        let (name, state) = (entry.group, entry.state);
+        let Some(group) = self.groups.get_mut(&name) else { return };
+        match state {
             State::Delayed { deliver_at } => {
                 self.delayed.remove(&Place { deliver_at, id });
+                group.delayed.remove(&Place { deliver_at, id });
             }
             State::Postponed { until } => {
                 self.invisible.remove(&(until, id));
             }
             State::InFlight { until } => {
                 self.invisible.remove(&(until, id));
-                if let Some(group) = self.groups.get_mut(&name) {
-                    group.in_flight = group.in_flight.saturating_sub(1);
+                self.in_flight -= 1;
+                group.in_flight -= 1;
+                if let Some(counts) = self.tenants.get_mut(&group.tenant) {
+                    counts.in_flight -= 1;
                 }
-                self.enrol(&name);
+                self.enrol(name);
             }
-            State::Ready => {
-                if let Some(group) = self.groups.get_mut(&name) {
-                    group.ready.retain(|ready| *ready != id);
-                }
-            }
+            State::Ready => group.ready.retain(|ready| *ready != id),
         }
     }
 
-    /// The next group of the tenant whose turn it is.
-    fn next_group(&mut self) -> Option<Arc<str>> {
-        let tenant = self.turns.pop_front()?;
-        let groups = self.tenants.get_mut(&tenant)?;
-        let group = groups.pop_front();
-        if groups.is_empty() {
-            self.tenants.remove(&tenant);
-        } else {
-            self.turns.push_back(tenant);
+    /// The next group of the tenant whose turn it is, and how many of the `wanted` slots it may take.
+    fn next_group(&mut self, wanted: usize) -> Option<(GroupId, usize)> {
+        let slots = self.slots();
+        // Counting takes a while, and with many free slots it does not matter.
+        let tenants = if slots.are_scarce(wanted) { self.active_tenants() } else { 1 };
+        let counts = &self.tenants;
+        let in_flight = |tenant: &str| counts.get(tenant).map_or(0, |counts| counts.in_flight);
+        let id = self.serving.next(|tenant| slots.grant(1, in_flight(tenant), tenants) > 0)?;
+        let tenant = self.groups.get(&id).map(|group| &group.tenant);
+        let granted = slots.grant(wanted, tenant.map_or(0, |tenant| in_flight(tenant)), tenants);
+        Some((id, granted))
+    }
+
+    fn slots(&self) -> Slots {
+        Slots { total: self.limits.slots, in_flight: self.in_flight }
+    }
+
+    /// How many tenants have messages in flight, or messages that could be.
+    fn active_tenants(&self) -> usize {
+        let busy =
+            self.tenants.iter().filter(|(name, counts)| counts.in_flight > 0 && !self.serving.has(name));
+        self.serving.tenants() + busy.count()
+    }
+
+    fn can_serve(&self) -> bool {
+        let slots = self.slots();
+        if !slots.are_scarce(1) {
+            return !self.serving.is_empty();
         }
-        group
+        let tenants = self.active_tenants();
+        let in_flight = |tenant: &str| self.tenants.get(tenant).map_or(0, |counts| counts.in_flight);
+        self.serving.any(|tenant| slots.grant(1, in_flight(tenant), tenants) > 0)
     }
 
     /// The next messages of the group whose turn it is.
@@ -216,18 +269,22 @@ impl Mirror {
         let mut taken = Taken::default();
         while max > 0
             && taken.received.is_empty()
-            && let Some(name) = self.next_group()
+            && let Some((id, granted)) = self.next_group(max)
         {
-            let Some(group) = self.groups.get_mut(&name) else { continue };
+            let Some(group) = self.groups.get_mut(&id) else { continue };
             group.in_turn = false;
-            let room = self.limits.per_group.saturating_sub(group.in_flight);
-            let count = max.min(room).min(group.ready.len());
-            group.in_flight += count;
+            let room = self.limits.group_in_flight.saturating_sub(group.in_flight);
+            let count = granted.min(room).min(group.ready.len());
             let ids: Vec<i64> = group.ready.drain(..count).collect();
+            group.in_flight += count;
+            self.in_flight += count;
+            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
+                counts.in_flight += count;
+            }
             for id in ids {
                 self.hand_out(id, until, &mut taken);
             }
-            self.enrol(&name);
+            self.enrol(id);
         }
         taken
     }
@@ -259,18 +316,54 @@ impl Mirror {
         (self.entries.get(&id)?.received == received).then_some(id)
     }
 
-    /// Returns the id of the row to delete.
-    pub(super) fn delete(&mut self, receipt: &Receipt) -> Option<i64> {
+    /// Returns the row to delete, and whose message it is.
+    pub(super) fn delete(&mut self, receipt: &Receipt) -> Option<(i64, Arc<str>)> {
         let id = self.find(receipt)?;
+        let tenant = self.tenant_of(id);
         self.remove(id);
         self.deleting.insert(id);
-        Some(id)
+        Some((id, tenant))
     }
 
-    pub(super) fn remove(&mut self, id: i64) {
+    pub(super) fn tenant_of(&self, id: i64) -> Arc<str> {
+        let group = self.entries.get(&id).and_then(|entry| self.groups.get(&entry.group));
+        group.map(|group| Arc::clone(&group.tenant)).unwrap_or_default()
+    }
+
+    /// Removes a message that will not be in the file any more. Returns its group.
+    pub(super) fn remove(&mut self, id: i64) -> Option<GroupId> {
+        let Entry { group: name, bytes, .. } = self.drop_entry(id)?;
+        if let Some(group) = self.groups.get_mut(&name) {
+            group.bytes -= bytes as u64;
+            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
+                counts.bytes -= bytes as u64;
+                if counts.is_zero() {
+                    self.tenants.remove(&group.tenant);
+                }
+            }
+        }
+        self.load_if_wanted(name);
+        self.forget_if_empty(name);
+        Some(name)
+    }
+
+    /// Removes a message from memory.
+    fn drop_entry(&mut self, id: i64) -> Option<Entry> {
         self.leave_state(id);
-        if let Some(entry) = self.entries.remove(&id) {
-            self.bytes -= entry.bytes;
+        let entry = self.entries.remove(&id)?;
+        self.bytes -= entry.bytes_here();
+        if let Some(group) = self.groups.get_mut(&entry.group) {
+            group.in_memory -= 1;
+            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
+                counts.in_memory -= 1;
+            }
+        }
+        Some(entry)
+    }
+
+    fn forget_if_empty(&mut self, id: GroupId) {
+        if self.groups.get(&id).is_some_and(|group| group.in_memory == 0 && group.horizon.is_none()) {
+            self.groups.remove(&id);
         }
     }
 
@@ -296,7 +389,7 @@ impl Mirror {
         let schedule = self.delayed.first().map(|place| place.deliver_at.since(now.schedule));
         let real = self.invisible.first().map(|(until, _)| until.since(now.real));
         match (schedule, real) {
-            _ if !self.turns.is_empty() => Wait::Over,
+            _ if self.can_serve() => Wait::Over,
             (None, None) => Wait::News,
             _ => Wait::Until {
                 schedule: schedule.unwrap_or(Duration::MAX),
@@ -304,15 +397,17 @@ impl Mirror {
             },
         }
     }
-}
 
-/// No tenant's name holds a `#`.
-fn group_name(message: &Message) -> String {
-    format!("{}#{}", message.tenant(), message.group())
-}
+    /// The size of all messages of a tenant, in memory or not.
+    pub(super) fn tenant_bytes(&self, tenant: &str) -> u64 {
+        self.tenants.get(tenant).map_or(0, |counts| counts.bytes)
+    }
 
-fn tenant_of(group: &str) -> &str {
-    group.split_once('#').map_or("", |(tenant, _)| tenant)
+    /// The same for each of its groups.
+    pub(super) fn group_bytes(&self, tenant: &str) -> impl Iterator<Item = (&str, u64)> {
+        let groups = self.groups.values().filter(move |group| &*group.tenant == tenant);
+        groups.map(|group| (&*group.name, group.bytes))
+    }
 }
 
 fn has_body(message: &Decoded) -> bool {

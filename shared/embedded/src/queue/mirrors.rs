@@ -6,14 +6,17 @@ use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
 use super::decode_stored;
-use super::entry::{Limits, Place};
+use super::entry::{Load, Place};
+use super::group::{GroupId, Limits};
 use super::mirror::Mirror;
 use crate::database::{Database, failed};
 use crate::error::OpenError;
 use crate::options::Options;
 
-/// How many rows one query reads from the file.
-const PAGE: u32 = 1000;
+/// How many rows are loaded from the file at a time: by one query, after each commit, and while opening.
+const ROWS_PER_QUERY: usize = 256;
+const ROWS_PER_COMMIT: usize = 1_000;
+const ROWS_AT_OPENING: usize = 20_000;
 
 /// The part of each queue that is in memory. Only the writing thread adds messages, so that the order is that of the commits.
 #[derive(Clone)]
@@ -31,13 +34,8 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(options: &Options) -> Shared {
-        let limits = Limits {
-            per_group: options.per_group_limit.max(1),
-            messages: options.memory_messages.max(1),
-            bytes: options.memory_bytes,
-        };
-        Shared { mirror: Mutex::new(Mirror::new(limits)), news: Notify::new() }
+    fn new(options: &Options, slots: usize) -> Shared {
+        Shared { mirror: Mutex::new(Mirror::new(Limits::new(options, slots))), news: Notify::new() }
     }
 }
 
@@ -51,65 +49,88 @@ pub(super) fn queue_number(queue: QueueName) -> u8 {
 
 impl Mirrors {
     pub(crate) fn new(options: &Options, opens: u32) -> Mirrors {
-        Mirrors(Arc::new(Inner { first: Shared::new(options), retry: Shared::new(options), opens }))
+        let first = Shared::new(options, options.first_concurrency);
+        let retry = Shared::new(options, options.retry_concurrency);
+        Mirrors(Arc::new(Inner { first, retry, opens }))
     }
 
-    /// Fills memory from the file when it is opened. Returns the first free id.
-    pub(crate) fn load(&self, database: &Database) -> Result<i64, OpenError> {
-        let load = || {
+    /// Finds the groups in the file when it is opened, and loads their first messages. Returns the first free id.
+    pub(crate) fn open(&self, database: &Database) -> Result<i64, OpenError> {
+        let connection = &database.connection;
+        let open = || {
             for queue in [QueueName::First, QueueName::Retry] {
-                self.refill_one(&database.connection, queue)?;
+                let mut groups = connection.prepare_cached(
+                    "SELECT group_id, sum(bytes) FROM messages WHERE queue = ?1 GROUP BY group_id",
+                )?;
+                let mut rows = groups.query([queue_number(queue)])?;
+                while let Some(row) = rows.next()? {
+                    let (group, bytes) = (GroupId(row.get(0)?), row.get::<_, i64>(1)?);
+                    self.lock(queue).add_group(group, bytes.unsigned_abs());
+                }
+                self.refill_one(connection, queue, ROWS_AT_OPENING)?;
             }
             let max = "SELECT coalesce(max(id), 0) FROM messages";
-            Ok(database.connection.query_row(max, [], |row| row.get::<_, i64>(0))? + 1)
+            Ok(connection.query_row(max, [], |row| row.get::<_, i64>(0))? + 1)
         };
-        load().map_err(|e| failed(&database.file, &e))
+        open().map_err(|e| failed(&database.file, &e))
     }
 
-    /// Loads waiting messages from the file if there is room. Called by the writing thread between commits.
-    pub(crate) fn refill(&self, connection: &Connection) {
+    /// Loads waiting messages from the file if there is room. Called by the writing thread between commits. Returns whether there is
+    /// more to load.
+    pub(crate) fn refill(&self, connection: &Connection) -> bool {
+        let mut more = false;
         for queue in [QueueName::First, QueueName::Retry] {
-            if self.lock(queue).wants_more() {
-                // If the file cannot be read now, the messages stay there until the next commit, which tries again.
-                let _ = self.refill_one(connection, queue);
-            }
+            // If the file cannot be read now, the messages stay there until the next commit, which tries again.
+            more |= self.refill_one(connection, queue, ROWS_PER_COMMIT).unwrap_or(false);
         }
+        more
     }
 
-    fn refill_one(&self, connection: &Connection, queue: QueueName) -> rusqlite::Result<()> {
-        let mut statement = connection.prepare_cached(
-            "SELECT id, deliver_at, received, opened, payload, checksum FROM messages
-             WHERE queue = ?1 AND deliver_at >= ?2 AND (deliver_at > ?2 OR id >= ?3)
-             ORDER BY deliver_at, id LIMIT ?4",
-        )?;
-        let mut added = false;
-        loop {
-            let Some(from) = self.lock(queue).waiting_from() else { break };
-            let deliver_at = from.deliver_at.as_millis();
-            let mut rows = statement.query(params![queue_number(queue), deliver_at, from.id, PAGE])?;
-            let mut count = 0;
-            let mut full = false;
-            while !full && let Some(row) = rows.next()? {
-                count += 1;
-                let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
-                // It may have been received once in each opening since then without the file being updated.
-                let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
-                let (payload, checksum) = (row.get_ref(4)?.as_blob()?, row.get(5)?);
-                let decoded = || (decode_stored(payload, checksum), payload.len(), received);
-                full = !self.lock(queue).load(place, decoded);
-                added = true;
-            }
-            if full {
-                break;
-            }
-            if count < PAGE {
-                self.lock(queue).all_loaded();
-            }
+    /// Loads about this many rows. Returns whether there are more to load.
+    fn refill_one(&self, connection: &Connection, queue: QueueName, rows: usize) -> rusqlite::Result<bool> {
+        let mut loaded = 0;
+        while loaded < rows {
+            let Some(load) = self.lock(queue).next_load() else { break };
+            let result = self.load_group(connection, queue, &load);
+            let from = result.as_ref().map_or(Some(load.from), |(_, from)| *from);
+            self.lock(queue).loaded(load.group, from);
+            // A query costs something too.
+            loaded += result?.0 + 1;
         }
-        if added {
+        if loaded > 0 {
             self.news(queue).notify_waiters();
         }
-        Ok(())
+        Ok(self.lock(queue).wants_more())
+    }
+
+    /// Loads the next messages of a group. Returns how many, and where there may be more.
+    fn load_group(
+        &self,
+        connection: &Connection,
+        queue: QueueName,
+        load: &Load,
+    ) -> rusqlite::Result<(usize, Option<Place>)> {
+        let limit = load.limit.min(ROWS_PER_QUERY);
+        let mut statement = connection.prepare_cached(
+            "SELECT id, deliver_at, received, opened, payload, checksum FROM messages
+             WHERE queue = ?1 AND group_id = ?2 AND (deliver_at, id) >= (?3, ?4)
+             ORDER BY deliver_at, id LIMIT ?5",
+        )?;
+        let from = (load.from.deliver_at.as_millis(), load.from.id);
+        let mut rows =
+            statement.query(params![queue_number(queue), load.group.0, from.0, from.1, limit as i64])?;
+        let (mut count, mut last) = (0, None);
+        while let Some(row) = rows.next()? {
+            let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
+            // It may have been received once in each opening since then without the file being updated.
+            let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
+            let (payload, checksum) = (row.get_ref(4)?.as_blob()?, row.get(5)?);
+            let decoded = || (decode_stored(payload, checksum), payload.len(), received);
+            self.lock(queue).load(load.group, place, decoded);
+            count += 1;
+            last = Some(place);
+        }
+        Ok((count, last.filter(|_| count == limit).map(Place::next)))
     }
 
     pub(super) fn lock(&self, queue: QueueName) -> MutexGuard<'_, Mirror> {

@@ -1,8 +1,12 @@
 mod entry;
+mod group;
 mod jobs;
 mod mirror;
 mod mirrors;
+mod share;
+mod turns;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -18,9 +22,11 @@ use rusqlite::{Connection, params};
 
 use crate::checksum;
 use crate::error::Failure;
+use crate::lanes::Lane;
 use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
+use group::GroupId;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob};
 pub(crate) use mirrors::Mirrors;
 
@@ -28,8 +34,9 @@ pub(crate) use mirrors::Mirrors;
 /// long (real time), so that it keeps appearing in the log.
 const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Both queues, in the file and in memory. Fair by group: the groups with ready messages take turns, each receive serves one
-/// of them, and no group has more than a limited number of messages in flight.
+/// Both queues, in the file and in memory. Fair by tenant and group: the tenants with ready messages take turns, then their groups.
+/// Each receive serves one group. A group has no more than a limited number of messages in flight, and a tenant no more than its
+/// share once others want some.
 pub struct EmbeddedQueue {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
@@ -74,12 +81,14 @@ impl EmbeddedQueue {
     /// Sends any bytes, even if they are not a message: for tests.
     pub async fn send_raw(&self, queue: QueueName, payload: Vec<u8>) -> Result<(), QueueError> {
         let message = decode(&payload);
-        Ok(self.insert(queue, vec![NewMessage { place: self.place(Delay::NONE), payload, message }]).await?)
+        let group = message.as_ref().map_or(GroupId::UNREADABLE, GroupId::of);
+        let row = NewMessage { group, place: self.place(Delay::NONE), payload, message };
+        Ok(self.insert(Lane::own(), queue, vec![row]).await?)
     }
 
-    async fn insert(&self, queue: QueueName, rows: Vec<NewMessage>) -> Result<(), Failure> {
+    async fn insert(&self, lane: Lane, queue: QueueName, rows: Vec<NewMessage>) -> Result<(), Failure> {
         let mirrors = self.mirrors.clone();
-        self.writer.submit(|reply| Box::new(SendJob { mirrors, queue, rows, reply })).await
+        self.writer.submit(lane, |reply| Box::new(SendJob { mirrors, queue, rows, reply })).await
     }
 
     async fn resend(
@@ -89,11 +98,15 @@ impl EmbeddedQueue {
         message: UnreadableMessage,
         delay: Delay,
     ) -> Result<(), Failure> {
-        let Some(id) = self.mirrors.lock(queue).find(receipt) else { return Ok(()) };
+        let (id, lane) = {
+            let mirror = self.mirrors.lock(queue);
+            let Some(id) = mirror.find(receipt) else { return Ok(()) };
+            (id, Lane::of_tenant(&mirror.tenant_of(id)))
+        };
         let (mirrors, place) = (self.mirrors.clone(), self.place(delay));
         let job =
             |reply| Box::new(ResendJob { mirrors, queue, id, place, message, found: false, reply }) as _;
-        self.writer.submit(job).await
+        self.writer.submit(lane, job).await
     }
 
     /// The place of a message that is sent now.
@@ -126,7 +139,7 @@ impl EmbeddedQueue {
                 .iter()
                 .try_for_each(|(id, received)| statement.execute(params![id, received, opens]).map(drop))
         };
-        self.writer.run(update).await
+        self.writer.run(Lane::own(), update).await
     }
 }
 
@@ -147,15 +160,15 @@ fn unreadable(why: Unreadable, payload: &[u8]) -> UnreadableMessage {
 #[async_trait]
 impl Queue for EmbeddedQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
-        if messages.is_empty() {
-            return Ok(());
-        }
+        let Some(first) = messages.first() else { return Ok(()) };
+        let lane = Lane::of_tenant(first.message.tenant().as_str());
         let row = |outgoing: &Outgoing| NewMessage {
+            group: GroupId::of(&outgoing.message),
             place: self.place(outgoing.delay),
             payload: outgoing.message.encode(),
             message: Ok(outgoing.message.clone()),
         };
-        let sent = self.insert(queue, messages.iter().map(row).collect()).await;
+        let sent = self.insert(lane, queue, messages.iter().map(row).collect()).await;
         sent.map_err(|failure| SendError { unsent: messages, source: failure.into() })
     }
 }
@@ -187,21 +200,26 @@ impl Inbox for EmbeddedQueue {
         settlements: Vec<(Receipt, Settlement)>,
     ) -> Vec<Result<(), QueueError>> {
         let mut results = vec![Ok(()); settlements.len()];
-        let (mut ids, mut resent) = (Vec::new(), Vec::new());
+        let (mut deleted, mut resent) = (HashMap::<Arc<str>, Vec<i64>>::new(), Vec::new());
         let now = self.clock.now_real();
         {
             let mut mirror = self.mirrors.lock(queue);
             for (index, (receipt, settlement)) in settlements.into_iter().enumerate() {
                 match settlement {
-                    Settlement::Delete => ids.extend(mirror.delete(&receipt)),
+                    Settlement::Delete => {
+                        if let Some((id, tenant)) = mirror.delete(&receipt) {
+                            deleted.entry(tenant).or_default().push(id);
+                        }
+                    }
                     Settlement::RetryAfter(wait) => mirror.postpone(&receipt, now + wait),
                     Settlement::DeadLetter(_) => mirror.postpone(&receipt, now + DEAD_LETTER_INTERVAL),
                     Settlement::Resend { message, delay } => resent.push((index, receipt, message, delay)),
                 }
             }
         }
-        if !ids.is_empty() {
-            self.writer.submit_only(Box::new(DeleteJob { mirrors: self.mirrors.clone(), queue, ids }));
+        for (tenant, ids) in deleted {
+            let job = DeleteJob { mirrors: self.mirrors.clone(), queue, ids };
+            self.writer.submit_only(Lane::of_tenant(&tenant), Box::new(job));
         }
         // Groups may have room now, and waiting receivers must see the new times.
         self.mirrors.news(queue).notify_waiters();

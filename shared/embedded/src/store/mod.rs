@@ -17,6 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::checksum;
 use crate::error::Failure;
+use crate::lanes::Lane;
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
@@ -47,7 +48,7 @@ impl EmbeddedStore {
             }
             Ok(removed)
         };
-        Ok(self.writer.run(purge).await?)
+        Ok(self.writer.run(Lane::own(), purge).await?)
     }
 }
 
@@ -81,16 +82,18 @@ impl Store for EmbeddedStore {
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         let changes = changes(writes)?;
-        let written = self.writer.run(move |connection| change(connection, &changes)).await;
+        let lane = changes.first().map_or_else(Lane::own, |change| Lane::of_record(&change.key));
+        let written = self.writer.run(lane, move |connection| change(connection, &changes)).await;
         written.map_err(StoreError::from)?
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
+        let lane = records.first().map_or_else(Lane::own, |record| Lane::of_record(&record.key()));
         let rows: Vec<Row> = records.iter().map(Row::of).collect();
         let put_all = move |connection: &Connection| {
             rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
         };
-        let written = self.writer.run(put_all).await?;
+        let written = self.writer.run(lane, put_all).await?;
         let records = records.into_iter().zip(written);
         Ok(records.filter(|(_, written)| !written).map(|(record, _)| record).collect())
     }
@@ -103,7 +106,8 @@ impl Store for EmbeddedStore {
         now: Now,
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         let key = UrlRecord::key(tenant, url);
-        self.writer.run(move |connection| count(connection, &key, &outcomes, now)).await?
+        let lane = Lane::of_tenant(tenant.as_str());
+        self.writer.run(lane, move |connection| count(connection, &key, &outcomes, now)).await?
     }
 
     async fn put_bodies(
@@ -112,6 +116,7 @@ impl Store for EmbeddedStore {
         remove_at: Timestamp,
     ) -> Result<(), StoreError> {
         let remove_at = remove_at.as_millis();
+        let lane = bodies.first().map_or_else(Lane::own, |(key, _)| Lane::of_tenant(key.tenant.as_str()));
         // Here, so that the one writing thread has less to do.
         let checksums: Vec<u32> =
             bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
@@ -126,7 +131,7 @@ impl Store for EmbeddedStore {
             }
             Ok(())
         };
-        Ok(self.writer.run(put).await?)
+        Ok(self.writer.run(lane, put).await?)
     }
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
@@ -147,6 +152,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
+        let lane = Lane::of_tenant(key.tenant.as_str());
         let (key, remove_at) = (key.clone(), remove_at.as_millis());
         let keep = move |connection: &Connection| {
             let changed = connection
@@ -156,7 +162,7 @@ impl Store for EmbeddedStore {
                 .execute(params![key.tenant.as_str(), key.event_key.as_str(), remove_at])?;
             Ok(changed > 0)
         };
-        Ok(self.writer.run(keep).await?)
+        Ok(self.writer.run(lane, keep).await?)
     }
 }
 

@@ -4,6 +4,7 @@
 mod backup;
 mod contract;
 mod damage;
+mod fairness;
 mod folder;
 mod large_bodies;
 mod lost_files;

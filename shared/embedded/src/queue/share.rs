@@ -1,0 +1,77 @@
+//! How many of a queue's slots, which are its messages in flight, a tenant may have.
+
+/// This part of the slots is kept free for tenants that have less than their share, so that they need not wait for others'
+/// attempts to end.
+const KEPT_FREE: usize = 8;
+
+#[derive(Clone, Copy)]
+pub(super) struct Slots {
+    pub(super) total: usize,
+    pub(super) in_flight: usize,
+}
+
+impl Slots {
+    /// Whether `wanted` more would take what is kept free, so that it matters who wants them.
+    pub(super) fn are_scarce(self, wanted: usize) -> bool {
+        self.unclaimed() < wanted
+    }
+
+    /// How many of the `wanted` slots a tenant may take that has `in_flight` of them, while so many `tenants` have messages in
+    /// flight or want to, this one included. A tenant alone may have nearly all. Its share shrinks as others come: it gets no
+    /// more until it has less than its share, or until more slots are free than are kept.
+    pub(super) fn grant(self, wanted: usize, in_flight: usize, tenants: usize) -> usize {
+        let share = (self.open_to_all() / tenants.max(1)).max(1);
+        let free = self.total.saturating_sub(self.in_flight);
+        share.saturating_sub(in_flight).max(self.unclaimed()).min(free).min(wanted)
+    }
+
+    fn open_to_all(self) -> usize {
+        self.total - self.total / KEPT_FREE
+    }
+
+    fn unclaimed(self) -> usize {
+        self.open_to_all().saturating_sub(self.in_flight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue of 80 slots, in which the tenant has `mine` and others have `others`.
+    fn grant(mine: usize, others: usize, tenants: usize) -> usize {
+        Slots { total: 80, in_flight: mine + others }.grant(100, mine, tenants)
+    }
+
+    #[test]
+    fn a_tenant_alone_leaves_some_slots_free() {
+        assert_eq!(grant(0, 0, 1), 70);
+        assert_eq!(grant(69, 0, 1), 1);
+        assert_eq!(grant(70, 0, 1), 0);
+    }
+
+    #[test]
+    fn another_tenant_starts_at_once_and_grows_to_its_share() {
+        assert_eq!(grant(0, 70, 2), 10, "what was kept free");
+        assert_eq!(grant(70, 10, 2), 0, "nothing is free");
+        assert_eq!(grant(69, 10, 2), 0, "the one with more waits");
+        assert_eq!(grant(10, 69, 2), 1, "the one with less does not");
+        assert_eq!(grant(35, 35, 2), 0, "both have their share");
+        assert_eq!(grant(36, 30, 2), 4, "free slots that nobody wants are not wasted");
+    }
+
+    #[test]
+    fn no_more_is_granted_than_wanted() {
+        let slots = Slots { total: 80, in_flight: 40 };
+        assert_eq!(slots.grant(30, 20, 2), 30);
+        assert_eq!(slots.grant(3, 0, 2), 3);
+    }
+
+    #[test]
+    fn every_tenant_may_have_one_slot() {
+        assert_eq!(grant(0, 79, 500), 1);
+        assert_eq!(grant(1, 78, 500), 0);
+        let tiny = Slots { total: 1, in_flight: 0 };
+        assert_eq!(tiny.grant(1, 0, 500), 1);
+    }
+}
