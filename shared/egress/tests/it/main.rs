@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may panic, as tests may")]
 
 mod failures;
+mod floods;
 mod guarded;
 mod names;
 mod proxied;
