@@ -1,7 +1,5 @@
 //! The host's own key: created once, in a file of the data folder that only its owner can read.
 
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -74,16 +72,9 @@ fn create(path: &Path, prefix: &str, entropy: &dyn Entropy) -> Result<String> {
     let mut random = [0; 20];
     entropy.fill(&mut random);
     let key = format!("{prefix}{}", BASE32_NOPAD.encode(&random).to_ascii_lowercase());
-    // Written to another file first, so that an interrupted start leaves no partial key.
-    let temporary = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        writeln!(file, "{key}")?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    };
-    write().with_context(|| format!("{} cannot be written", path.display()))?;
+    // An interrupted start leaves no partial key.
+    holdfast_embedded::replace_file(path, &format!("{key}\n"))
+        .with_context(|| format!("{} cannot be written", path.display()))?;
     Ok(key)
 }
 

@@ -56,8 +56,8 @@ pub(crate) fn create_file(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Writes a file so that after a crash it has the old content or the new one.
-pub(crate) fn replace_file(file: &Path, content: &str) -> io::Result<()> {
+/// Writes a file for its owner only, so that after a crash it has the old content or the new one.
+pub fn replace_file(file: &Path, content: &str) -> io::Result<()> {
     use std::io::Write;
     let temporary = file.with_extension("new");
     let mut options = File::options();

@@ -33,7 +33,7 @@ pub use backup::backup;
 pub use check::{CheckCursor, CheckStep};
 pub use database::Database;
 pub use error::OpenError;
-pub use files::close_file;
+pub use files::{close_file, replace_file};
 pub use options::Options;
 pub use queue::EmbeddedQueue;
 pub use store::EmbeddedStore;

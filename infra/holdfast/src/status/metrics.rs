@@ -3,13 +3,15 @@
 use std::fmt::{Display, Write};
 
 use holdfast_core::engine::Counters;
+use holdfast_core::ports::QueueName;
 use holdfast_core::rules::shortage::Shortage;
+use holdfast_embedded::EmbeddedQueue;
 
 use crate::server::Connections;
 
 pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(super) fn format(counters: &Counters, connections: &Connections) -> String {
+pub(super) fn format(counters: &Counters, queue: &EmbeddedQueue, connections: &Connections) -> String {
     let mut page = Page(String::new());
     page.metric("holdfast_attempts_total", "counter", "Attempts that were made, by outcome.");
     page.value("holdfast_attempts_total{outcome=\"success\"}", counters.attempts_succeeded);
@@ -32,6 +34,13 @@ pub(super) fn format(counters: &Counters, connections: &Connections) -> String {
         "Tickets that could not be sent; the sweep sends them again.",
         counters.tickets_not_sent,
     );
+    page.metric(
+        "holdfast_messages",
+        "gauge",
+        "Messages in the queue of first attempts, and of retries and other tickets.",
+    );
+    page.value("holdfast_messages{queue=\"first\"}", queue.messages(QueueName::First));
+    page.value("holdfast_messages{queue=\"retry\"}", queue.messages(QueueName::Retry));
     page.single("holdfast_api_connections", "gauge", "Open connections of the API.", connections.open());
     page.single(
         "holdfast_api_connections_max",

@@ -17,7 +17,7 @@ use axum::{Json, Router};
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::Clock;
 use holdfast_core::rules::shortage::Shortage;
-use holdfast_embedded::Embedded;
+use holdfast_embedded::{Embedded, EmbeddedQueue};
 use serde_json::{Map, Value, json};
 
 use crate::server::Connections;
@@ -26,6 +26,7 @@ use writable::Writable;
 
 pub(crate) struct Status {
     engine: Arc<Engine>,
+    queue: Arc<EmbeddedQueue>,
     connections: Arc<Connections>,
     clock: Arc<dyn Clock>,
     totals: Mutex<Totals>,
@@ -41,6 +42,7 @@ impl Status {
     ) -> Arc<Status> {
         Arc::new(Status {
             engine: Arc::clone(engine),
+            queue: Arc::clone(&embedded.queue),
             connections: Arc::clone(connections),
             clock: Arc::clone(clock),
             totals: Mutex::default(),
@@ -81,6 +83,6 @@ async fn readyz(State(status): State<Arc<Status>>) -> Response {
 
 async fn metrics(State(status): State<Arc<Status>>) -> Response {
     status.collect();
-    let text = metrics::format(status.lock().counters(), &status.connections);
+    let text = metrics::format(status.lock().counters(), &status.queue, &status.connections);
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE), (CACHE_CONTROL, "no-store")], text).into_response()
 }

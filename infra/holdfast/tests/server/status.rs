@@ -59,7 +59,11 @@ async fn metrics_count_from_the_start_and_name_no_tenant_or_url() {
     assert!((1..1_000).contains(&found["holdfast_api_connections"]), "{found:?}");
     assert_eq!(found["holdfast_api_connections_refused_total"], 0);
     let labels: Vec<_> = found.keys().filter_map(|series| Some(series.split_once('{')?.1)).collect();
-    assert!(labels.iter().all(|l| l.starts_with("outcome=") || l.starts_with("shortage=")), "{labels:?}");
+    let known = ["outcome=", "shortage=", "queue="];
+    assert!(labels.iter().all(|label| known.iter().any(|known| label.starts_with(known))), "{labels:?}");
+    let (first, retry) = ("holdfast_messages{queue=\"first\"}", "holdfast_messages{queue=\"retry\"}");
+    let waiting = async || Ok(Some(metrics(&server).await?).filter(|m| m[first] == 0 && m[retry] == 2));
+    until("only the retries of both failed deliveries wait", SOON, waiting).await.unwrap();
     let none = json!({"files": 0, "ports": 0, "memory": 0, "resolver": 0});
     assert_eq!(readyz(&server).await.unwrap(), (200, json!({"ready": true, "shortages": none})));
 }

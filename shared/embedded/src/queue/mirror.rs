@@ -28,6 +28,8 @@ pub(super) struct Mirror {
     /// By the real clock.
     invisible: BTreeSet<(Timestamp, i64)>,
     in_flight: usize,
+    /// All messages of the queue, in memory or not.
+    messages: u64,
     /// The size of the payloads that are in memory.
     bytes: usize,
     /// Deleted from memory, but perhaps not yet from the file.
@@ -46,13 +48,15 @@ impl Mirror {
             delayed: BTreeSet::new(),
             invisible: BTreeSet::new(),
             in_flight: 0,
+            messages: 0,
             bytes: 0,
             deleting: HashSet::new(),
         }
     }
 
     /// Adds a group whose messages are all in the file, with the size of their payloads.
-    pub(super) fn add_group(&mut self, id: GroupId, bytes: u64) {
+    pub(super) fn add_group(&mut self, id: GroupId, messages: u64, bytes: u64) {
+        self.messages += messages;
         self.groups.insert(id, Group::in_file(bytes));
         self.tenants.entry(Arc::default()).or_default().bytes += bytes;
         self.load_if_wanted(id);
@@ -114,6 +118,7 @@ impl Mirror {
     /// Adds a message that was just committed, or leaves it in the file.
     pub(super) fn push(&mut self, id: GroupId, place: Place, message: Decoded, bytes: usize) {
         let group = self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
+        self.messages += 1;
         group.bytes += bytes as u64;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().bytes += bytes as u64;
         if group.horizon.is_some_and(|horizon| place >= horizon) {
@@ -333,6 +338,7 @@ impl Mirror {
     /// Removes a message that will not be in the file any more. Returns its group.
     pub(super) fn remove(&mut self, id: i64) -> Option<GroupId> {
         let Entry { group: name, bytes, .. } = self.drop_entry(id)?;
+        self.messages -= 1;
         if let Some(group) = self.groups.get_mut(&name) {
             group.bytes -= bytes as u64;
             if let Some(counts) = self.tenants.get_mut(&group.tenant) {
@@ -396,6 +402,11 @@ impl Mirror {
                 real: real.unwrap_or(Duration::MAX),
             },
         }
+    }
+
+    /// How many messages the queue has, in memory or not.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
     }
 
     /// The size of all messages of a tenant, in memory or not.

@@ -60,12 +60,13 @@ impl Mirrors {
         let open = || {
             for queue in [QueueName::First, QueueName::Retry] {
                 let mut groups = connection.prepare_cached(
-                    "SELECT group_id, sum(bytes) FROM messages WHERE queue = ?1 GROUP BY group_id",
+                    "SELECT group_id, count(*), sum(bytes) FROM messages WHERE queue = ?1 GROUP BY group_id",
                 )?;
                 let mut rows = groups.query([queue_number(queue)])?;
                 while let Some(row) = rows.next()? {
-                    let (group, bytes) = (GroupId(row.get(0)?), row.get::<_, i64>(1)?);
-                    self.lock(queue).add_group(group, bytes.unsigned_abs());
+                    let (messages, bytes) = (row.get::<_, i64>(1)?, row.get::<_, i64>(2)?);
+                    let mut mirror = self.lock(queue);
+                    mirror.add_group(GroupId(row.get(0)?), messages.unsigned_abs(), bytes.unsigned_abs());
                 }
                 self.refill_one(connection, queue, ROWS_AT_OPENING)?;
             }

@@ -71,6 +71,12 @@ impl EmbeddedQueue {
         }
     }
 
+    /// How many messages the queue has, in memory or not.
+    #[must_use]
+    pub fn messages(&self, queue: QueueName) -> u64 {
+        self.mirrors.lock(queue).messages()
+    }
+
     /// How long a duration of the schedule clock takes. Never zero: a wait that is rounded down to zero would spin.
     fn in_real_time(&self, schedule: Duration) -> Duration {
         let speed = self.clock.to_schedule(Duration::from_secs(1)).as_secs_f64();
