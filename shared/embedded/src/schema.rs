@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The first migration makes this version of an empty file, and each further one the next. Files of earlier versions, which
 /// were never released, are refused.
-pub(crate) const OLDEST: u32 = 2;
+pub(crate) const OLDEST: u32 = 3;
 
 pub(crate) const MIGRATIONS: &[&str] = &[
     // `records` is ordered by insertion and found by an index on its key: rows are often longer than a quarter of a page, and a
@@ -13,6 +13,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     // `checksum` covers the key and the content of a row, not what is changed without writing the content.
     //
     // `format` is the version of the record's own format, so that a record of a newer release is not written over.
+    //
+    // `waiting_bytes` is the length of the body of a delivery that is waiting or parked. `backlog` has its sum for each list of a
+    // URL's deliveries. Triggers keep it, so that no way of writing a record can miss it.
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
      CREATE TABLE records (
@@ -29,6 +32,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          by_state TEXT,
          state_sort TEXT,
          remove_at INTEGER,
+         waiting_bytes INTEGER,
          format INTEGER NOT NULL,
          data BLOB NOT NULL,
          checksum INTEGER NOT NULL
@@ -40,6 +44,23 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      CREATE INDEX records_by_subscription ON records (by_subscription, list_sort) WHERE by_subscription IS NOT NULL;
      CREATE INDEX records_by_state ON records (by_state, state_sort) WHERE by_state IS NOT NULL;
      CREATE INDEX records_by_removal ON records (remove_at) WHERE remove_at IS NOT NULL;
+
+     CREATE TABLE backlog (by_url TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+     CREATE TRIGGER backlog_insert AFTER INSERT ON records WHEN new.waiting_bytes > 0 BEGIN
+         INSERT INTO backlog VALUES (new.by_url, new.waiting_bytes)
+             ON CONFLICT (by_url) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER backlog_delete AFTER DELETE ON records WHEN old.waiting_bytes > 0 BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE by_url = old.by_url;
+         DELETE FROM backlog WHERE by_url = old.by_url AND bytes <= 0;
+     END;
+     CREATE TRIGGER backlog_update AFTER UPDATE OF by_url, waiting_bytes ON records
+     WHEN old.waiting_bytes IS NOT new.waiting_bytes OR (old.waiting_bytes > 0 AND old.by_url IS NOT new.by_url) BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE by_url = old.by_url AND old.waiting_bytes > 0;
+         INSERT INTO backlog SELECT new.by_url, new.waiting_bytes WHERE new.waiting_bytes > 0
+             ON CONFLICT (by_url) DO UPDATE SET bytes = bytes + excluded.bytes;
+         DELETE FROM backlog WHERE by_url = old.by_url AND bytes <= 0;
+     END;
 
      CREATE TABLE bodies (
          tenant TEXT NOT NULL,

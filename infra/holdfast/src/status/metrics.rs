@@ -32,6 +32,12 @@ pub(super) fn format(counters: &Counters, connections: &Connections) -> String {
         "Tickets that could not be sent; the sweep sends them again.",
         counters.tickets_not_sent,
     );
+    page.single(
+        "holdfast_posts_over_quota_total",
+        "counter",
+        "Posts that a quota of their tenant refused.",
+        counters.posts_over_quota,
+    );
     page.single("holdfast_api_connections", "gauge", "Open connections of the API.", connections.open());
     page.single(
         "holdfast_api_connections_max",

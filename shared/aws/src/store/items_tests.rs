@@ -31,8 +31,7 @@ fn names(item: &Item) -> Vec<&str> {
 
 #[test]
 fn indexes_are_sparse() {
-    let version =
-        TenantVersion { tenant: "t".into(), version: u64::MAX, subscriptions: 0, urls: 0, index_bytes: 0 };
+    let version = TenantVersion { version: u64::MAX, ..TenantVersion::new(&"t".into()) };
     let item = item_of(&Record::TenantVersion(version.clone()), 7, "w");
     assert_eq!(names(&item), ["pk", "record", "sk", "version", "writer"]);
     assert_eq!(read(item).unwrap(), Versioned { record: Record::TenantVersion(version), version: 7 });

@@ -86,7 +86,7 @@ pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
 }
 
 pub(super) fn tenant_version(tenant: &str, version: u64) -> TenantVersion {
-    TenantVersion { tenant: tenant.into(), version, subscriptions: 1, urls: 1, index_bytes: 0 }
+    TenantVersion { version, subscriptions: 1, urls: 1, ..TenantVersion::new(&tenant.into()) }
 }
 
 /// What one engine did in a minute.

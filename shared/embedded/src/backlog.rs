@@ -1,0 +1,44 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::ports::{Backlog, StoreError, Waiting};
+use holdfast_core::records::DeliveryRecord;
+use rusqlite::Connection;
+
+use crate::readers::Readers;
+
+/// How much waits, by the counters that the triggers of the schema keep.
+pub struct EmbeddedBacklog {
+    pub(crate) readers: Arc<Readers>,
+}
+
+#[async_trait]
+impl Backlog for EmbeddedBacklog {
+    async fn of(&self, tenant: &Tenant) -> Result<Option<Waiting>, StoreError> {
+        let recorded = self.readers.read(|connection| recorded(connection, tenant))?;
+        Ok(Some(Waiting::sum(recorded.into_iter().chain(self.queued(tenant)))))
+    }
+}
+
+impl EmbeddedBacklog {
+    // QUEUE PART: to be filled in with the first-attempt queue.
+    /// The bytes of bodies on the first-attempt queue, by URL. Nothing is counted here yet.
+    fn queued(&self, _: &Tenant) -> Vec<(UrlId, u64)> {
+        Vec::new()
+    }
+}
+
+/// The bytes of bodies of deliveries that have a record and are waiting or parked, by URL.
+fn recorded(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<Vec<(UrlId, u64)>> {
+    // Every list of a URL of this tenant starts with this, and no other does: a tenant's name holds no `#`, which `$` follows.
+    let prefix = DeliveryRecord::url_list(tenant, &UrlId(String::new()));
+    let end = format!("{}$", prefix.trim_end_matches('#'));
+    let mut statement =
+        connection.prepare_cached("SELECT by_url, bytes FROM backlog WHERE by_url >= ?1 AND by_url < ?2")?;
+    let rows = statement.query_map([&prefix, &end], |row| {
+        let (list, bytes): (String, i64) = (row.get(0)?, row.get(1)?);
+        Ok((UrlId(list[prefix.len()..].to_owned()), u64::try_from(bytes).unwrap_or(0)))
+    })?;
+    rows.collect()
+}
