@@ -101,6 +101,7 @@ def create_tenant_resources(base: str, key: str) -> dict:
         "urls": subscription["url_id"],
         "deliveries": deliveries()[0]["id"],
         "replays": call(base, key, "POST", path)["id"],
+        "tenants": "default",
     }
 
 

@@ -16,6 +16,9 @@ OWN_KEYS = os.environ["CONTRACT_KEYS"].split()
 KEPT = json.loads(os.environ["CONTRACT_KEPT"])
 TENANT = "default"
 BUILT_IN_KEY = "built-in"
+# Generated quotas would refuse later requests of this run.
+QUOTAS = ("events_per_second", "subscriptions", "waiting_bytes")
+MIN_QUOTA = 1_000_000_000
 NO_SUBSCRIPTION = "sub_00000000000000000000000000"
 
 
@@ -70,6 +73,9 @@ def fix_body(body: dict, valid: bool):
     # Deliver only to this machine.
     if isinstance(url, str) and len(url) <= 2048 and (valid or may_be_contacted(url)):
         body["url"] = f"{RECEIVER}/contract-{zlib.crc32(url.encode()) % 7}"
+    for name in QUOTAS:
+        if valid and isinstance(body.get(name), int):
+            body[name] = max(body[name], MIN_QUOTA)
     # `expires_at` must be in the future, and `since` must not be later than `until`.
     for name, time in (("expires_at", "2999-12-31T00:00:00Z"), ("since", "1970-01-01T00:00:00Z")):
         if valid and isinstance(body.get(name), str):

@@ -108,6 +108,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     let ports = Ports {
         store: Arc::clone(&embedded.store) as _,
         queue: Arc::clone(&embedded.queue) as _,
+        backlog: Arc::clone(&embedded.backlog) as _,
         sender: Arc::new(HttpSender::new(egress, Arc::clone(clock))?),
         clock: Arc::clone(clock),
         entropy: Arc::new(OsEntropy),

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use holdfast_core::engine::{AcceptError, Accepted, Engine, EventView, NewEvent};
+use holdfast_core::engine::{
+    AcceptError, Accepted, Engine, EventView, NewEvent, OverQuota, PostError, Posted,
+};
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,7 @@ use crate::body::RequestBody;
 use crate::deliveries::DeliveryJson;
 use crate::fields::{Fields, items_of_body};
 use crate::path::PathId;
+use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::suggest::quote;
 use crate::{FieldError, Problem};
@@ -31,34 +34,62 @@ pub(crate) async fn accept(
     RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
-    let accepted = accept_with_retries(&engine, &tenant, &body, is_list).await?;
+    let Posted { accepted, warnings } = post_with_retries(&engine, &tenant, &body, is_list).await?;
     #[derive(Serialize)]
     struct ItemsJson<'a> {
         items: &'a [Accepted],
     }
-    match accepted.as_slice() {
-        [one] if !is_list => Ok(response::json(StatusCode::ACCEPTED, one)),
-        items => Ok(response::json(StatusCode::ACCEPTED, &ItemsJson { items })),
+    let mut response = match accepted.as_slice() {
+        [one] if !is_list => response::json(StatusCode::ACCEPTED, one),
+        items => response::json(StatusCode::ACCEPTED, &ItemsJson { items }),
+    };
+    if !warnings.is_empty() {
+        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let value = HeaderValue::try_from(warnings.join("; ")).expect("warnings are names and numbers");
+        response.headers_mut().insert("holdfast-quota-warning", value);
     }
+    Ok(response)
 }
 
 /// The body is parsed again for every try, so that the usual case, one try, needs no copy of it.
-async fn accept_with_retries(
+async fn post_with_retries(
     engine: &Engine,
     tenant: &Tenant,
     body: &[u8],
     is_list: bool,
-) -> Result<Vec<Accepted>, Problem> {
+) -> Result<Posted, Problem> {
     let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
     let mut retries = 0;
     loop {
         // The first tick comes at once.
         ticks.tick().await;
-        match engine.accept(tenant, parse_events(body, is_list)?).await {
-            Err(AcceptError::Busy { .. }) if retries < MAX_BUSY_RETRIES => retries += 1,
-            result => return result.map_err(|error| problem(error, is_list)),
+        match engine.post(tenant, parse_events(body, is_list)?).await {
+            Ok(posted) => return Ok(posted),
+            Err(PostError::OverQuota(refused)) => return Err(over_quota(&refused)),
+            Err(PostError::NotAccepted(AcceptError::Busy { .. })) if retries < MAX_BUSY_RETRIES => {
+                retries += 1
+            }
+            Err(PostError::NotAccepted(error)) => return Err(problem(error, is_list)),
         }
     }
+}
+
+fn over_quota(refused: &OverQuota) -> Problem {
+    let wait = refused.retry_after();
+    let secs = whole_secs(wait);
+    let raise = "or ask an operator to raise the quota.";
+    let detail = match refused {
+        OverQuota::Rate { .. } => {
+            format!("Not accepted: {refused}; post again after {secs} s, post fewer events, {raise}")
+        }
+        OverQuota::Waiting { largest: None, .. } => {
+            format!("Not accepted: {refused}; post again after {secs} s, {raise}")
+        }
+        OverQuota::Waiting { largest: Some((id, url, bytes)), .. } => format!(
+            "Not accepted: {refused}, {bytes} of them to {url} ({id}); fix that receiver, enable the URL, delete its subscription, {raise}"
+        ),
+    };
+    Problem::too_many(wait, detail)
 }
 
 fn problem(error: AcceptError, is_list: bool) -> Problem {

@@ -21,6 +21,7 @@ mod routes;
 mod subscription_request;
 mod subscriptions;
 mod suggest;
+mod tenants;
 mod urls;
 
 use std::sync::Arc;

@@ -19,6 +19,7 @@ const PARTS: &[&str] = &[
     include_str!("../openapi/replays.json"),
     include_str!("../openapi/activity.json"),
     include_str!("../openapi/keys.json"),
+    include_str!("../openapi/tenants.json"),
 ];
 
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {

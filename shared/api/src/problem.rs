@@ -1,5 +1,7 @@
 //! Errors as the API answers them: RFC 9457.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use holdfast_core::engine::Unavailable;
@@ -32,7 +34,7 @@ pub struct Problem {
     status: StatusCode,
     detail: String,
     errors: Vec<FieldError>,
-    header: Option<(&'static str, &'static str)>,
+    header: Option<(&'static str, HeaderValue)>,
 }
 
 #[derive(Serialize)]
@@ -82,7 +84,7 @@ impl Problem {
 
     pub(crate) fn unauthorized() -> Problem {
         let detail = "A valid key is required; send the header `authorization: Bearer hf_…`.";
-        let header = Some(("www-authenticate", "Bearer"));
+        let header = Some(("www-authenticate", HeaderValue::from_static("Bearer")));
         Problem { header, ..Problem::new(StatusCode::UNAUTHORIZED, detail) }
     }
 
@@ -106,9 +108,23 @@ impl Problem {
     }
 
     pub(crate) fn unavailable(detail: impl Into<String>) -> Problem {
-        let header = Some(("retry-after", "1"));
-        Problem { header, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail) }
+        Problem::retry_after(StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1), detail)
     }
+
+    pub(crate) fn too_many(wait: Duration, detail: impl Into<String>) -> Problem {
+        Problem::retry_after(StatusCode::TOO_MANY_REQUESTS, wait, detail)
+    }
+
+    /// Asks the client to wait so long, in whole seconds.
+    fn retry_after(status: StatusCode, wait: Duration, detail: impl Into<String>) -> Problem {
+        let header = Some(("retry-after", HeaderValue::from(whole_secs(wait))));
+        Problem { header, ..Problem::new(status, detail) }
+    }
+}
+
+/// Rounded up, and at least one.
+pub(crate) fn whole_secs(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis().div_ceil(1_000)).unwrap_or(u64::MAX).max(1)
 }
 
 impl From<Unavailable> for Problem {
@@ -150,7 +166,7 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&body).expect("problems are plain data");
         let mut response = response::with_body(self.status, PROBLEM_JSON, body);
         if let Some((name, value)) = self.header {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            response.headers_mut().insert(name, value);
         }
         response
     }

@@ -8,7 +8,8 @@ use axum::response::Response;
 use axum::routing;
 
 use crate::{
-    App, Problem, activity, deliveries, events, keys, openapi, replays, response, subscriptions, urls,
+    App, Problem, activity, deliveries, events, keys, openapi, replays, response, subscriptions, tenants,
+    urls,
 };
 
 macro_rules! routes {
@@ -44,6 +45,8 @@ routes! {
     post "/v1/keys" keys::create;
     get "/v1/keys" keys::list;
     delete "/v1/keys/{id}" keys::delete;
+    get "/v1/tenants/{id}" tenants::get;
+    patch "/v1/tenants/{id}" tenants::update;
     post "/v1/deliveries/{id}/replay" replays::replay_delivery;
     post "/v1/urls/{id}/replay" replays::replay_url;
     get "/v1/replays/{id}" replays::get;

@@ -59,6 +59,9 @@ pub(crate) async fn create(admin: Admin, RequestBody(body): RequestBody) -> Resu
         SubscribeError::TooMany => {
             Problem::conflict(format!("Not created: {error}; delete one that is not needed."))
         }
+        SubscribeError::OverQuota { .. } => Problem::conflict(format!(
+            "Not created: {error}; delete one that is not needed, or ask an operator to raise the quota."
+        )),
         SubscribeError::TooLarge(_) => Problem::conflict(format!(
             "Not created: {error}; use fewer or shorter event types and filters, or delete subscriptions that are not needed."
         )),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use holdfast_core::engine::{Engine, Ports, Settings};
-use holdfast_core::ports::{Clock, Entropy, Sender};
+use holdfast_core::ports::{Clock, Entropy, NotCounted, Sender};
 use holdfast_core::rules::guard::EgressPolicy;
 use holdfast_host::{MachineClock, OsEntropy};
 
@@ -70,6 +70,7 @@ impl Cloud {
         let ports = Ports {
             store: Arc::new(store),
             queue: self.queue(),
+            backlog: Arc::new(NotCounted),
             sender,
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),

@@ -3,6 +3,7 @@
 //! One thread writes, and commits concurrent writes together with one flush of the disk. Reads have their own connections.
 //! Messages are in the file and, as far as they fit, in memory, from where they are received.
 
+mod backlog;
 mod backup;
 mod check;
 mod checksum;
@@ -29,6 +30,7 @@ use std::sync::atomic::AtomicI64;
 use holdfast_core::ports::{Clock, StoreError};
 use holdfast_core::time::Timestamp;
 
+pub use backlog::EmbeddedBacklog;
 pub use backup::backup;
 pub use check::{CheckCursor, CheckStep};
 pub use database::Database;
@@ -44,6 +46,7 @@ use writer::Writer;
 pub struct Embedded {
     pub store: Arc<EmbeddedStore>,
     pub queue: Arc<EmbeddedQueue>,
+    pub backlog: Arc<EmbeddedBacklog>,
     writer: Arc<Writer>,
 }
 
@@ -67,15 +70,16 @@ impl Embedded {
             move |connection| mirrors.refill(connection)
         })?);
         let store = EmbeddedStore { writer: Arc::clone(&writer), readers: Arc::clone(&readers) };
-        let queue = EmbeddedQueue {
+        let queue = Arc::new(EmbeddedQueue {
             writer: Arc::clone(&writer),
-            readers,
+            readers: Arc::clone(&readers),
             mirrors,
             clock,
             visibility: options.visibility,
             next_id: AtomicI64::new(next_id),
-        };
-        Ok(Embedded { store: Arc::new(store), queue: Arc::new(queue), writer })
+        });
+        let backlog = EmbeddedBacklog { readers, queue: Arc::clone(&queue) };
+        Ok(Embedded { store: Arc::new(store), queue, backlog: Arc::new(backlog), writer })
     }
 
     /// Removes at most `limit` records and as many bodies that are past their removal time. Returns how many: if fewer than

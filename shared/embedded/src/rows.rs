@@ -1,7 +1,7 @@
 //! Records as rows.
 
 use crate::checksum;
-use holdfast_core::ports::{Expect, StoreError, Versioned};
+use holdfast_core::ports::{BodyKey, Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,6 +14,8 @@ pub(crate) struct Row {
     listed: Option<Listed>,
     by_state: Option<StateEntry>,
     remove_at: Option<i64>,
+    /// The body that a delivery which is waiting or parked holds on to.
+    holds: Option<BodyKey>,
 }
 
 impl Row {
@@ -28,26 +30,28 @@ impl Row {
             listed: entries.listed,
             by_state: entries.by_state,
             remove_at: entries.remove_at.map(|at| at.as_millis()),
+            holds: held_body(record),
             key,
         }
     }
 
     /// Returns `false` if a record of a newer release has this key: it stays as it is.
     pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let (listed, by_state) = (self.listed.as_ref(), self.by_state.as_ref());
+        let (listed, by_state, holds) = (self.listed.as_ref(), self.by_state.as_ref(), self.holds.as_ref());
         let written = connection
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
                                       by_subscription, list_sort, by_state, state_sort, remove_at, format, data,
-                                      checksum)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                                      checksum, waiting_bytes)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
+                         (SELECT length(body) FROM bodies WHERE tenant = ?15 AND event_key = ?16))
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
                      by_state = excluded.by_state, state_sort = excluded.state_sort,
                      remove_at = excluded.remove_at, format = excluded.format, data = excluded.data,
-                     checksum = excluded.checksum
+                     checksum = excluded.checksum, waiting_bytes = excluded.waiting_bytes
                  WHERE format <= excluded.format",
             )?
             .execute(params![
@@ -65,8 +69,17 @@ impl Row {
                 VERSION,
                 self.data,
                 self.checksum,
+                holds.map(|key| key.tenant.as_str()),
+                holds.map(|key| key.event_key.as_str()),
             ])?;
         Ok(written > 0)
+    }
+}
+
+fn held_body(record: &Record) -> Option<BodyKey> {
+    match record {
+        Record::Delivery(delivery) if delivery.progress.state.is_live() => Some(BodyKey::of(&delivery.key)),
+        _ => None,
     }
 }
 

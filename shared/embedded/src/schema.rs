@@ -13,6 +13,9 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     // `checksum` covers the key and the content of a row, not what is changed without writing the content.
     //
     // `format` is the version of the record's own format, so that a record of a newer release is not written over.
+    //
+    // `waiting_bytes` is the length of the body of a delivery that is waiting or parked. `backlog` has its sum for each list of a
+    // URL's deliveries. Triggers keep it, so that no way of writing a record can miss it.
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
      CREATE TABLE records (
@@ -29,6 +32,7 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          by_state TEXT,
          state_sort TEXT,
          remove_at INTEGER,
+         waiting_bytes INTEGER,
          format INTEGER NOT NULL,
          data BLOB NOT NULL,
          checksum INTEGER NOT NULL
@@ -40,6 +44,23 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      CREATE INDEX records_by_subscription ON records (by_subscription, list_sort) WHERE by_subscription IS NOT NULL;
      CREATE INDEX records_by_state ON records (by_state, state_sort) WHERE by_state IS NOT NULL;
      CREATE INDEX records_by_removal ON records (remove_at) WHERE remove_at IS NOT NULL;
+
+     CREATE TABLE backlog (by_url TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+     CREATE TRIGGER backlog_insert AFTER INSERT ON records WHEN new.waiting_bytes > 0 BEGIN
+         INSERT INTO backlog VALUES (new.by_url, new.waiting_bytes)
+             ON CONFLICT (by_url) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER backlog_delete AFTER DELETE ON records WHEN old.waiting_bytes > 0 BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE by_url = old.by_url;
+         DELETE FROM backlog WHERE by_url = old.by_url AND bytes <= 0;
+     END;
+     CREATE TRIGGER backlog_update AFTER UPDATE OF by_url, waiting_bytes ON records
+     WHEN old.waiting_bytes IS NOT new.waiting_bytes OR (old.waiting_bytes > 0 AND old.by_url IS NOT new.by_url) BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE by_url = old.by_url AND old.waiting_bytes > 0;
+         INSERT INTO backlog SELECT new.by_url, new.waiting_bytes WHERE new.waiting_bytes > 0
+             ON CONFLICT (by_url) DO UPDATE SET bytes = bytes + excluded.bytes;
+         DELETE FROM backlog WHERE by_url = old.by_url AND bytes <= 0;
+     END;
 
      CREATE TABLE bodies (
          tenant TEXT NOT NULL,
@@ -58,14 +79,14 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          queue INTEGER NOT NULL,
          group_id INTEGER NOT NULL,
          deliver_at INTEGER NOT NULL,
-         bytes INTEGER NOT NULL,
+         body_bytes INTEGER NOT NULL,
          received INTEGER NOT NULL,
          opened INTEGER NOT NULL,
          payload BLOB NOT NULL,
          checksum INTEGER NOT NULL
      );
-     -- Ends with the size of the payload, so that opening can add up the sizes by group from the index alone.
-     CREATE INDEX messages_by_group ON messages (queue, group_id, deliver_at, id, bytes);",
+     -- Ends with the size of the body, so that opening can add up the sizes by group from the index alone.
+     CREATE INDEX messages_by_group ON messages (queue, group_id, deliver_at, id, body_bytes);",
 ];
 
 /// The version of the schema that this release writes.

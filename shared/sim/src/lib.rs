@@ -1,5 +1,6 @@
 //! The ports in memory, in virtual time, and the contract suite that keeps all adapters alike.
 
+mod backlog;
 mod block_on;
 mod clock;
 pub mod contract;
@@ -11,6 +12,7 @@ mod queue;
 mod scripted_store;
 mod store;
 
+pub use backlog::MemoryBacklog;
 pub use block_on::block_on;
 pub use clock::VirtualClock;
 pub use entropy::SeededEntropy;

@@ -6,7 +6,7 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 
 use crate::crash::Receiver;
-use crate::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
+use crate::{MemoryBacklog, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 
 /// How long a received message stays invisible.
 const VISIBILITY: Duration = Duration::from_secs(180);
@@ -48,10 +48,16 @@ impl Memory {
     }
 
     #[must_use]
+    pub fn backlog(&self) -> MemoryBacklog {
+        MemoryBacklog { store: Arc::clone(&self.store), queue: Arc::clone(&self.queue) }
+    }
+
+    #[must_use]
     pub fn ports(&self) -> Ports {
         Ports {
             store: Arc::clone(&self.store) as _,
             queue: Arc::clone(&self.queue) as _,
+            backlog: Arc::new(self.backlog()),
             sender: Arc::clone(&self.receiver) as _,
             clock: Arc::clone(&self.clock) as _,
             entropy: Arc::new(SeededEntropy::new(self.seed)),

@@ -14,6 +14,7 @@ mod large;
 mod lists;
 mod moving;
 mod neighbour;
+mod quotas;
 mod replaying;
 mod retry_after;
 mod retry_schedule;
@@ -61,5 +62,6 @@ pub fn all() -> Vec<Scenario> {
         fan_out,
         activity,
         announced,
+        quotas,
     ]
 }

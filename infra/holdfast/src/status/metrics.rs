@@ -41,6 +41,12 @@ pub(super) fn format(counters: &Counters, queue: &EmbeddedQueue, connections: &C
     );
     page.value("holdfast_messages{queue=\"first\"}", queue.messages(QueueName::First));
     page.value("holdfast_messages{queue=\"retry\"}", queue.messages(QueueName::Retry));
+    page.single(
+        "holdfast_posts_over_quota_total",
+        "counter",
+        "Posts that a quota of their tenant refused.",
+        counters.posts_over_quota,
+    );
     page.single("holdfast_api_connections", "gauge", "Open connections of the API.", connections.open());
     page.single(
         "holdfast_api_connections_max",

@@ -30,12 +30,14 @@ impl Totals {
             not_attempted,
             health_writes_dropped,
             tickets_not_sent,
+            posts_over_quota,
         } = new;
         self.counters.attempts_succeeded += attempts_succeeded;
         self.counters.attempts_failed += attempts_failed;
         add_each(&mut self.counters.not_attempted, not_attempted);
         self.counters.health_writes_dropped += health_writes_dropped;
         self.counters.tickets_not_sent += tickets_not_sent;
+        self.counters.posts_over_quota += posts_over_quota;
         self.forget_old(now);
         if not_attempted.iter().any(|count| *count > 0) {
             match self.recent.back_mut() {

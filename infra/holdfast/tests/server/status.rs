@@ -58,6 +58,12 @@ async fn metrics_count_from_the_start_and_name_no_tenant_or_url() {
     }
     assert!((1..1_000).contains(&found["holdfast_api_connections"]), "{found:?}");
     assert_eq!(found["holdfast_api_connections_refused_total"], 0);
+    assert_eq!(found["holdfast_posts_over_quota_total"], 0);
+    host.patch("/v1/tenants/default", r#"{"waiting_bytes": 1}"#).await.unwrap().expect(200).unwrap();
+    // The failed deliveries wait.
+    let refused = host.post("/v1/events", r#"{"type": "a", "data": 1}"#).await.unwrap();
+    assert_eq!(refused.status, 429, "{refused:?}");
+    assert_eq!(metrics(&server).await.unwrap()["holdfast_posts_over_quota_total"], 1);
     let labels: Vec<_> = found.keys().filter_map(|series| Some(series.split_once('{')?.1)).collect();
     let known = ["outcome=", "shortage=", "queue="];
     assert!(labels.iter().all(|label| known.iter().any(|known| label.starts_with(known))), "{labels:?}");

@@ -9,8 +9,10 @@ mod caller;
 mod extract;
 mod keys;
 mod list_scope;
+mod path_tenant;
 
 pub use built_in::{BuiltIn, HashedKey};
 pub(crate) use extract::{Admin, KeyCreator, Operator, Producer};
 pub use keys::Keys;
 pub(crate) use list_scope::{ListItem, ListScope};
+pub(crate) use path_tenant::{ManagedTenant, ReadableTenant};

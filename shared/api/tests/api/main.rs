@@ -19,6 +19,7 @@ mod moving_deliveries;
 mod overview;
 mod permissions;
 mod ping;
+mod quotas;
 mod replay_pace;
 mod replays;
 mod requests;

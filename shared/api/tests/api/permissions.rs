@@ -52,6 +52,7 @@ async fn owner(world: &World) -> Owner {
         ("deliveries", text(&deliveries["items"][0]["id"])),
         ("replays", text(&replay["id"])),
         ("keys", text(&keys["items"][0]["id"])),
+        ("tenants", "alpha".to_owned()),
     ]);
     let secrets = ids.values().cloned().chain(["alpha".to_owned(), key]).collect();
     Owner { ids, secrets }

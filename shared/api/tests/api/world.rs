@@ -15,14 +15,14 @@ use holdfast_api::{App, Keys, router};
 use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings};
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResponse, AttemptResult, Delay, Inbox, Outgoing, Queue, QueueError, QueueName,
-    Received, Refused, SendError, Sender, Settlement, Store,
+    AttemptRequest, AttemptResponse, AttemptResult, Delay, Inbox, NotCounted, Outgoing, Queue, QueueError,
+    QueueName, Received, Refused, SendError, Sender, Settlement, Store,
 };
 use holdfast_core::records::Message;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::Interruptible;
-use holdfast_sim::{Memory, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
+use holdfast_sim::{Memory, MemoryBacklog, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -40,6 +40,7 @@ pub(crate) struct World {
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<VirtualClock>,
     pub(crate) queue: Arc<FragileQueue>,
+    pub(crate) backlog: Arc<MemoryBacklog>,
     pub(crate) receiver: Arc<Receiver>,
     pub(crate) engine: Arc<Engine>,
 }
@@ -160,7 +161,8 @@ impl World {
         let ports = Ports { queue: queue.clone(), sender: receiver.clone(), ..memory.ports() };
         let engine = Arc::new(Engine::new(ports, settings));
         let router = router(Arc::new(App { engine: engine.clone(), keys }));
-        World { router, store: memory.store, clock: memory.clock, queue, receiver, engine }
+        let backlog = Arc::new(memory.backlog());
+        World { router, store: memory.store, clock: memory.clock, queue, backlog, receiver, engine }
     }
 
     /// The ports of another process with the same store, queues and time.
@@ -168,6 +170,7 @@ impl World {
         Ports {
             store: self.store.clone(),
             queue: self.queue.clone(),
+            backlog: self.backlog.clone(),
             sender: self.receiver.clone(),
             clock: self.clock.clone(),
             entropy: Arc::new(SeededEntropy::new(seed)),
@@ -183,6 +186,11 @@ impl World {
     pub(crate) fn another_process_with_pauses(&self, keys: Keys) -> World {
         let store = Arc::new(Interruptible(self.store.clone() as Arc<dyn Store>));
         self.with_ports(Ports { store, ..self.ports(8) }, keys)
+    }
+
+    /// Another process on a host that does not count what waits, as on AWS.
+    pub(crate) fn without_backlog(&self) -> World {
+        self.with_ports(Ports { backlog: Arc::new(NotCounted), ..self.ports(8) }, default_keys())
     }
 
     fn with_ports(&self, ports: Ports, keys: Keys) -> World {

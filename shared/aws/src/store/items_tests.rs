@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
 use holdfast_core::records::{DeliveryRecord, NewDelivery, StateIndex, TenantVersion};
+use holdfast_core::rules::quota::{MAX_QUOTA, Quotas};
 use holdfast_core::rules::schedule::Schedule;
 
 use super::*;
@@ -31,8 +32,8 @@ fn names(item: &Item) -> Vec<&str> {
 
 #[test]
 fn indexes_are_sparse() {
-    let version =
-        TenantVersion { tenant: "t".into(), version: u64::MAX, subscriptions: 0, urls: 0, index_bytes: 0 };
+    let quotas = Quotas { waiting_bytes: Some(MAX_QUOTA), ..Quotas::default() };
+    let version = TenantVersion { version: u64::MAX, quotas, ..TenantVersion::new(&"t".into()) };
     let item = item_of(&Record::TenantVersion(version.clone()), 7, "w");
     assert_eq!(names(&item), ["pk", "record", "sk", "version", "writer"]);
     assert_eq!(read(item).unwrap(), Versioned { record: Record::TenantVersion(version), version: 7 });

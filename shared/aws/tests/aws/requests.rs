@@ -11,8 +11,8 @@ use holdfast_aws::{RequestCounter, connect};
 use holdfast_core::engine::{DeliveryLog, Engine, NewEvent, NewSubscription, Ports, Settings};
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResponse, AttemptResult, Outgoing, Queue, QueueName, Receipt, Received, SendError,
-    Sender, Settlement,
+    AttemptRequest, AttemptResponse, AttemptResult, NotCounted, Outgoing, Queue, QueueName, Receipt,
+    Received, SendError, Sender, Settlement,
 };
 use holdfast_core::records::Message;
 use holdfast_core::rules::shortage::Shortage;
@@ -82,6 +82,7 @@ impl Deployment {
         let ports = Ports {
             store: Arc::new(store),
             queue: queue.clone(),
+            backlog: Arc::new(NotCounted),
             sender: receiver.clone(),
             clock: clock.clone(),
             entropy: Arc::new(SeededEntropy::new(1)),

@@ -15,6 +15,8 @@ pub struct Counters {
     pub health_writes_dropped: u64,
     /// The sweep sends them again.
     pub tickets_not_sent: u64,
+    /// Posts that a quota of their tenant refused.
+    pub posts_over_quota: u64,
 }
 
 #[derive(Default)]
@@ -24,6 +26,7 @@ pub(super) struct AtomicCounters {
     not_attempted: [AtomicU64; Shortage::ALL.len()],
     pub(super) health_writes_dropped: AtomicU64,
     pub(super) tickets_not_sent: AtomicU64,
+    pub(super) posts_over_quota: AtomicU64,
 }
 
 impl AtomicCounters {
@@ -47,6 +50,7 @@ impl Engine {
             not_attempted: self.counters.not_attempted.each_ref().map(take),
             health_writes_dropped: take(&self.counters.health_writes_dropped),
             tickets_not_sent: take(&self.counters.tickets_not_sent),
+            posts_over_quota: take(&self.counters.posts_over_quota),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! | `subscriptions` | creates and changes subscriptions, and moves their deliveries along |
 //! | `replay` | gives finished deliveries a new epoch |
 //! | `urls` | changes a URL's state on request, and announces changes |
+//! | `tenants` | shows a tenant, and sets its quotas |
 //! | `inspect` | what can be seen of all that |
 //!
 //! `repository` has the typed reads and conditional writes that all of them share.
@@ -55,6 +56,7 @@ mod replay;
 mod repository;
 mod settings;
 mod subscriptions;
+mod tenants;
 mod tickets;
 mod urls;
 
@@ -62,7 +64,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::ports::Page;
-pub use accept::{AcceptError, Accepted, NewEvent};
+pub use accept::{AcceptError, Accepted, NewEvent, OverQuota, PostError, Posted};
 pub use counters::Counters;
 pub use error::Unavailable;
 pub use inspect::{
@@ -76,11 +78,12 @@ pub use settings::{DeliveryLog, Settings};
 pub use subscriptions::{
     NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, UpdateError,
 };
+pub use tenants::{SetQuotasError, TenantView};
 pub use urls::{ChangeUrlStateError, UrlStateChange};
 
-use crate::ports::{Clock, Entropy, Queue, Sender, Store};
+use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
-use accept::SubscriptionCache;
+use accept::{QuotaStates, SubscriptionCache};
 use counters::AtomicCounters;
 use error::Result;
 use inspect::Activity;
@@ -89,6 +92,7 @@ use repository::{Change, ConflictRetries, Loaded, Repository};
 pub struct Ports {
     pub store: Arc<dyn Store>,
     pub queue: Arc<dyn Queue>,
+    pub backlog: Arc<dyn Backlog>,
     pub sender: Arc<dyn Sender>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -100,6 +104,7 @@ pub struct Engine {
     repository: Repository,
     settings: Settings,
     subscriptions: SubscriptionCache,
+    quotas: QuotaStates,
     counters: AtomicCounters,
     activity: Activity,
 }
@@ -115,6 +120,7 @@ impl Engine {
             ports,
             settings,
             subscriptions: SubscriptionCache::default(),
+            quotas: QuotaStates::default(),
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }

@@ -1,11 +1,13 @@
 //! What the engine needs from its host. Adapters: memory (`sim`), embedded (SQLite) and AWS.
 
+mod backlog;
 mod clock;
 mod error;
 mod queue;
 mod sender;
 mod store;
 
+pub use backlog::{Backlog, NotCounted, Waiting};
 pub use clock::{Clock, Entropy};
 pub use error::{QueueError, SendError, Source, StoreError, WriteError, chain};
 pub use queue::{Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement, UnreadableMessage};

@@ -7,6 +7,7 @@ use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::rules::delivery::Reason;
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::matching::{Selector, index_bytes};
+use crate::rules::quota::Quotas;
 use crate::rules::signing::Secret;
 use crate::time::Timestamp;
 
@@ -94,6 +95,7 @@ impl SubscriptionGuard {
 }
 
 /// Grows with every change of the tenant's subscriptions, so that a cached list is known to be current by one small read.
+/// Also what else a post needs to know of its tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantVersion {
     pub tenant: Tenant,
@@ -104,13 +106,23 @@ pub struct TenantVersion {
     /// How much memory its active subscriptions take in the index at the most.
     #[serde(default)]
     pub index_bytes: u64,
+    /// Here, because every post reads this record anyway.
+    #[serde(default, skip_serializing_if = "Quotas::are_off")]
+    pub quotas: Quotas,
 }
 
 impl TenantVersion {
     /// As it is before the first subscription.
     #[must_use]
     pub fn new(tenant: &Tenant) -> TenantVersion {
-        TenantVersion { tenant: tenant.clone(), version: 0, subscriptions: 0, urls: 0, index_bytes: 0 }
+        TenantVersion {
+            tenant: tenant.clone(),
+            version: 0,
+            subscriptions: 0,
+            urls: 0,
+            index_bytes: 0,
+            quotas: Quotas::default(),
+        }
     }
 
     #[must_use]
@@ -145,5 +157,33 @@ impl SubscriptionChange {
     #[must_use]
     pub fn key(&self) -> Key {
         Key::new(Self::partition(&self.tenant), Self::sort(self.version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Record;
+    use super::*;
+
+    #[test]
+    fn a_tenant_version_without_quotas_has_none() {
+        let stored = br#"{"v":1,"kind":"tenant_version","tenant":"t","version":3,"subscriptions":2,"urls":1,"index_bytes":9}"#;
+        let read = Record::decode(|| TenantVersion::key(&"t".into()), stored);
+        let without = TenantVersion {
+            version: 3,
+            subscriptions: 2,
+            urls: 1,
+            index_bytes: 9,
+            ..TenantVersion::new(&"t".into())
+        };
+        assert_eq!(read, Ok(Record::TenantVersion(without.clone())));
+        assert_eq!(
+            Record::TenantVersion(without.clone()).encode(),
+            stored,
+            "quotas that are off are not stored"
+        );
+        let quotas = Quotas { waiting_bytes: Some(5), ..Quotas::default() };
+        let with = Record::TenantVersion(TenantVersion { quotas, ..without });
+        assert_eq!(Record::decode(|| with.key(), &with.encode()), Ok(with.clone()));
     }
 }

@@ -3,6 +3,7 @@
 pub mod access;
 pub mod activity;
 pub mod backoff;
+pub mod bucket;
 pub mod claim;
 pub mod delay;
 pub mod delivery;
@@ -12,6 +13,7 @@ pub mod guard;
 pub mod health;
 pub mod look_at;
 pub mod matching;
+pub mod quota;
 pub mod reassign;
 pub mod release;
 pub mod schedule;

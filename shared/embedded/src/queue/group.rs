@@ -78,8 +78,8 @@ pub(super) struct Group {
     /// before it was set.
     pub(super) horizon: Option<Place>,
     pub(super) is_loading: bool,
-    /// The size of all its payloads, in memory or not.
-    pub(super) bytes: u64,
+    /// The size of all its bodies, in memory or not.
+    pub(super) body_bytes: u64,
 }
 
 impl Group {
@@ -94,13 +94,13 @@ impl Group {
             in_turn: false,
             horizon: None,
             is_loading: false,
-            bytes: 0,
+            body_bytes: 0,
         }
     }
 
     /// A group whose messages are all in the file.
-    pub(super) fn in_file(bytes: u64) -> Group {
-        Group { horizon: Some(Place::START), bytes, ..Group::of(None) }
+    pub(super) fn in_file(body_bytes: u64) -> Group {
+        Group { horizon: Some(Place::START), body_bytes, ..Group::of(None) }
     }
 
     /// Whether to load messages from the file: there are some, and there is room for many.
@@ -114,12 +114,10 @@ impl Group {
 pub(super) struct Counts {
     pub(super) in_memory: usize,
     pub(super) in_flight: usize,
-    /// The size of all its payloads, in memory or not.
-    pub(super) bytes: u64,
 }
 
 impl Counts {
     pub(super) fn is_zero(&self) -> bool {
-        self.in_memory == 0 && self.in_flight == 0 && self.bytes == 0
+        self.in_memory == 0 && self.in_flight == 0
     }
 }

@@ -2,7 +2,7 @@ use holdfast_core::ports::{QueueName, UnreadableMessage};
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
-use super::entry::{Decoded, Place};
+use super::entry::{Decoded, Place, body_bytes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use crate::checksum;
@@ -27,10 +27,10 @@ pub(super) struct SendJob {
 impl Job for SendJob {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "INSERT INTO messages (id, queue, group_id, deliver_at, bytes, received, opened, payload, checksum)
+            "INSERT INTO messages (id, queue, group_id, deliver_at, body_bytes, received, opened, payload, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)",
         )?;
-        for NewMessage { group, place, payload, .. } in &self.rows {
+        for NewMessage { group, place, payload, message } in &self.rows {
             let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
             let checksum = checksum::of(&[], payload);
             statement.execute(params![
@@ -38,7 +38,7 @@ impl Job for SendJob {
                 queue,
                 group.0,
                 deliver_at,
-                payload.len() as i64,
+                body_bytes(message) as i64,
                 self.mirrors.opens(),
                 payload,
                 checksum

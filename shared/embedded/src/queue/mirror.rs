@@ -7,7 +7,7 @@ use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::{Now, Timestamp};
 
-use super::entry::{Decoded, Entry, Load, Place, State, Taken, Wait};
+use super::entry::{Decoded, Entry, Load, Place, State, Taken, Wait, body_bytes};
 use super::group::{Counts, Group, GroupId, Limits};
 use super::share::Slots;
 use super::turns::Turns;
@@ -54,11 +54,10 @@ impl Mirror {
         }
     }
 
-    /// Adds a group whose messages are all in the file, with the size of their payloads.
-    pub(super) fn add_group(&mut self, id: GroupId, messages: u64, bytes: u64) {
+    /// Adds a group whose messages are all in the file, with the size of their bodies.
+    pub(super) fn add_group(&mut self, id: GroupId, messages: u64, body_bytes: u64) {
         self.messages += messages;
-        self.groups.insert(id, Group::in_file(bytes));
-        self.tenants.entry(Arc::default()).or_default().bytes += bytes;
+        self.groups.insert(id, Group::in_file(body_bytes));
         self.load_if_wanted(id);
     }
 
@@ -119,8 +118,7 @@ impl Mirror {
     pub(super) fn push(&mut self, id: GroupId, place: Place, message: Decoded, bytes: usize) {
         let group = self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
         self.messages += 1;
-        group.bytes += bytes as u64;
-        self.tenants.entry(Arc::clone(&group.tenant)).or_default().bytes += bytes as u64;
+        group.body_bytes += body_bytes(&message);
         if group.horizon.is_some_and(|horizon| place >= horizon) {
             return;
         }
@@ -152,20 +150,20 @@ impl Mirror {
             && let Ok(message) = &message
         {
             // It comes from the file, and this is the first message of it that is seen.
-            self.tenants.entry(Arc::default()).or_default().bytes -= group.bytes;
             (group.tenant, group.name) = (message.tenant().as_str().into(), message.group().into());
-            self.tenants.entry(Arc::clone(&group.tenant)).or_default().bytes += group.bytes;
         }
         group.in_memory += 1;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
         group.delayed.insert(place);
+        let body_bytes = body_bytes(&message);
         // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
         let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
         if without_body {
             strip_body(&mut message);
         }
         let state = State::Delayed { deliver_at: place.deliver_at };
-        let entry = Entry { message, group: id, bytes, without_body, received, stored: received, state };
+        let stored = received;
+        let entry = Entry { message, group: id, bytes, body_bytes, without_body, received, stored, state };
         self.bytes += entry.bytes_here();
         self.delayed.insert(place);
         self.entries.insert(place.id, entry);
@@ -337,15 +335,12 @@ impl Mirror {
 
     /// Removes a message that will not be in the file any more. Returns its group.
     pub(super) fn remove(&mut self, id: i64) -> Option<GroupId> {
-        let Entry { group: name, bytes, .. } = self.drop_entry(id)?;
+        let Entry { group: name, body_bytes, .. } = self.drop_entry(id)?;
         self.messages -= 1;
         if let Some(group) = self.groups.get_mut(&name) {
-            group.bytes -= bytes as u64;
-            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
-                counts.bytes -= bytes as u64;
-                if counts.is_zero() {
-                    self.tenants.remove(&group.tenant);
-                }
+            group.body_bytes -= body_bytes;
+            if self.tenants.get(&group.tenant).is_some_and(Counts::is_zero) {
+                self.tenants.remove(&group.tenant);
             }
         }
         self.load_if_wanted(name);
@@ -409,15 +404,10 @@ impl Mirror {
         self.messages
     }
 
-    /// The size of all messages of a tenant, in memory or not.
-    pub(super) fn tenant_bytes(&self, tenant: &str) -> u64 {
-        self.tenants.get(tenant).map_or(0, |counts| counts.bytes)
-    }
-
-    /// The same for each of its groups.
-    pub(super) fn group_bytes(&self, tenant: &str) -> impl Iterator<Item = (&str, u64)> {
-        let groups = self.groups.values().filter(move |group| &*group.tenant == tenant);
-        groups.map(|group| (&*group.name, group.bytes))
+    /// The size of the bodies of a tenant's messages, in memory or not, by the name of their group.
+    pub(super) fn body_bytes(&self, tenant: &str) -> Vec<(Arc<str>, u64)> {
+        let groups = self.groups.values().filter(|group| group.body_bytes > 0 && &*group.tenant == tenant);
+        groups.map(|group| (Arc::clone(&group.name), group.body_bytes)).collect()
     }
 }
 

@@ -60,7 +60,7 @@ impl Mirrors {
         let open = || {
             for queue in [QueueName::First, QueueName::Retry] {
                 let mut groups = connection.prepare_cached(
-                    "SELECT group_id, count(*), sum(bytes) FROM messages WHERE queue = ?1 GROUP BY group_id",
+                    "SELECT group_id, count(*), sum(body_bytes) FROM messages WHERE queue = ?1 GROUP BY group_id",
                 )?;
                 let mut rows = groups.query([queue_number(queue)])?;
                 while let Some(row) = rows.next()? {

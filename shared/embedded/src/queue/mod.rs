@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
     Clock, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, Receipt, Received, SendError, Settlement,
     UnreadableMessage,
@@ -75,6 +76,12 @@ impl EmbeddedQueue {
     #[must_use]
     pub fn messages(&self, queue: QueueName) -> u64 {
         self.mirrors.lock(queue).messages()
+    }
+
+    /// The size of the bodies on the first-attempt queue, by URL.
+    pub(crate) fn queued_bytes(&self, tenant: &Tenant) -> impl Iterator<Item = (UrlId, u64)> {
+        let by_url = self.mirrors.lock(QueueName::First).body_bytes(tenant.as_str());
+        by_url.into_iter().map(|(url_id, bytes)| (UrlId(url_id.as_ref().to_owned()), bytes))
     }
 
     /// How long a duration of the schedule clock takes. Never zero: a wait that is rounded down to zero would spin.

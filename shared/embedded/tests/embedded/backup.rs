@@ -24,7 +24,7 @@ fn tenant(n: u64) -> Tenant {
 }
 
 async fn put(embedded: &Embedded, n: u64) {
-    let record = TenantVersion { tenant: tenant(n), version: 1, subscriptions: 0, urls: 0, index_bytes: 0 };
+    let record = TenantVersion { version: 1, ..TenantVersion::new(&tenant(n)) };
     embedded.store.put_each(vec![Record::TenantVersion(record)]).await.unwrap();
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::{Clock, Inbox, Queue, Store};
+use holdfast_core::ports::{Backlog, Clock, Inbox, Queue, Store};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::VirtualClock;
@@ -45,9 +45,14 @@ impl Harness for OnDisk {
         Arc::clone(&self.clock) as _
     }
 
+    fn backlog(&self) -> Arc<dyn Backlog> {
+        Arc::clone(&self.embedded.backlog) as _
+    }
+
     fn advance(&self, wait: Duration) {
         self.clock.advance(wait);
     }
 }
 
 holdfast_sim::contract_tests!(on_disk);
+holdfast_sim::backlog_contract_tests!(on_disk);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName};
+use holdfast_core::ports::{Backlog, Delay, Inbox, Outgoing, Queue, QueueName, Settlement};
 use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
@@ -71,4 +71,32 @@ async fn bodies_read_from_the_file_are_intact() {
         received.extend(batch.into_iter().map(|one| one.message.expect("readable")));
     }
     assert_eq!(received, messages.into_iter().map(|one| one.message).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn bodies_count_as_waiting_until_they_are_delivered_wherever_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options =
+        Options { memory_messages: 20, group_messages: 1, per_group_limit: 2, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let open = || Embedded::open(folder.path(), Arc::clone(&clock) as _, options.clone()).expect("it opens");
+    let waiting = async |embedded: &Embedded| {
+        let waiting = embedded.backlog.of(&"default".into()).await.expect("it can be read");
+        waiting.expect("it is counted").largest.map(|(url_id, bytes)| (url_id, bytes / 10_000))
+    };
+    let slow = UrlId::of("http://slow/");
+    let embedded = open();
+    let messages = (0..50).map(|n| first_attempt("http://slow/", n)).collect();
+    embedded.queue.send(QUEUE, messages).await.expect("sent");
+    assert_eq!(waiting(&embedded).await, Some((slow.clone(), 50)));
+    drop(embedded);
+
+    let embedded = open();
+    for left in (0..50).rev() {
+        let received = embedded.queue.receive(QUEUE, 1).await.expect("received").remove(0);
+        embedded.queue.settle(QUEUE, vec![(received.receipt, Settlement::Delete)]).await;
+        assert_eq!(waiting(&embedded).await, (left > 0).then(|| (slow.clone(), left)));
+        // The writing thread has then loaded what there was room for.
+        embedded.purge(Timestamp::ZERO, 1).await.expect("purged");
+    }
 }

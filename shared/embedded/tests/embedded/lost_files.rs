@@ -22,7 +22,7 @@ fn open(dir: &Path) -> Result<Embedded, OpenError> {
 }
 
 fn record() -> TenantVersion {
-    TenantVersion { tenant: "a".into(), version: 1, subscriptions: 0, urls: 0, index_bytes: 0 }
+    TenantVersion { version: 1, ..TenantVersion::new(&"a".into()) }
 }
 
 fn message() -> Outgoing {

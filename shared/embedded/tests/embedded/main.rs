@@ -1,6 +1,7 @@
 //! The store and the queues in one SQLite file.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
+mod backlog;
 mod backup;
 mod contract;
 mod damage;

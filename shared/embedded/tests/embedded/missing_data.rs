@@ -28,7 +28,7 @@ fn refusal(dir: &Path) -> String {
 }
 
 fn store(embedded: &Embedded) {
-    let record = TenantVersion { tenant: "a".into(), version: 1, subscriptions: 0, urls: 0, index_bytes: 0 };
+    let record = TenantVersion { version: 1, ..TenantVersion::new(&"a".into()) };
     block_on(embedded.store.put_each(vec![Record::TenantVersion(record)])).unwrap();
 }
 

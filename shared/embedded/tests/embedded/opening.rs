@@ -31,13 +31,7 @@ fn job(n: u8) -> Message {
 }
 
 fn record(tenant: &str) -> Record {
-    Record::TenantVersion(TenantVersion {
-        tenant: tenant.into(),
-        version: 1,
-        subscriptions: 0,
-        urls: 0,
-        index_bytes: 0,
-    })
+    Record::TenantVersion(TenantVersion { version: 1, ..TenantVersion::new(&tenant.into()) })
 }
 
 async fn send(embedded: &Embedded, n: u8, delay: Delay) {
@@ -161,10 +155,10 @@ fn a_schema_from_before_the_first_release_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     drop(Database::open(dir.path()).unwrap());
     let connection = rusqlite::Connection::open(dir.path().join("holdfast.db")).unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
+    connection.pragma_update(None, "user_version", 2).unwrap();
     drop(connection);
     let refused = refusal(dir.path());
-    assert!(matches!(refused, OpenError::Older { found: 1, .. }), "{refused}");
+    assert!(matches!(refused, OpenError::Older { found: 2, .. }), "{refused}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! `holdfast_sim::contract_tests!(that_function);`, which makes a test of each case.
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test suite: what does not hold panics")]
 
+pub mod backlog;
 pub mod bodies;
 pub mod concurrency;
 pub mod counting;
@@ -19,7 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Received, Store};
+use holdfast_core::ports::{Backlog, Clock, Inbox, NotCounted, Queue, QueueName, Received, Store};
 
 /// How long a received message stays invisible in the queues of a harness, unless it says otherwise.
 pub const VISIBILITY: Duration = Duration::from_secs(360);
@@ -30,6 +31,11 @@ pub trait Harness: Sync {
     fn queue(&self) -> Arc<dyn Queue>;
     fn inbox(&self) -> Arc<dyn Inbox>;
     fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Only hosts that count what waits have one.
+    fn backlog(&self) -> Arc<dyn Backlog> {
+        Arc::new(NotCounted)
+    }
 
     /// Lets real time pass, and the schedule's time with it.
     fn advance(&self, wait: Duration);
@@ -87,6 +93,20 @@ macro_rules! queue_contract_tests {
             queues_do_not_mix,
             every_byte_of_a_body_survives,
             every_kind_of_message_survives,
+        ]);
+    };
+}
+
+/// For hosts that count what waits.
+#[macro_export]
+macro_rules! backlog_contract_tests {
+    ($make:ident) => {
+        $crate::contract_tests!(@module $make, backlog, [
+            deliveries_count_their_body_while_they_wait_or_are_parked,
+            deliveries_of_one_event_count_its_body_each,
+            a_delivery_that_moves_takes_its_bytes_along,
+            tenants_wait_for_themselves,
+            first_attempts_count_while_they_are_queued,
         ]);
     };
 }

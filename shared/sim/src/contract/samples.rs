@@ -16,6 +16,7 @@ use holdfast_core::rules::activity::Counts;
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::quota::{MAX_QUOTA, Quotas};
 use holdfast_core::rules::release::Release;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::rules::signing::Secret;
@@ -86,7 +87,9 @@ pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
 }
 
 pub(super) fn tenant_version(tenant: &str, version: u64) -> TenantVersion {
-    TenantVersion { tenant: tenant.into(), version, subscriptions: 1, urls: 1, index_bytes: 0 }
+    // Off and on.
+    let quotas = Quotas { subscriptions: Some(1), waiting_bytes: Some(MAX_QUOTA), events_per_second: None };
+    TenantVersion { version, subscriptions: 1, urls: 1, quotas, ..TenantVersion::new(&tenant.into()) }
 }
 
 /// What one engine did in a minute.

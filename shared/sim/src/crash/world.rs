@@ -92,6 +92,7 @@ impl World {
         let interruptible = Ports {
             store: Arc::new(Interruptible(Arc::clone(&plain.store))),
             queue: Arc::new(Interruptible(Arc::clone(&plain.queue))),
+            backlog: Arc::clone(&plain.backlog),
             sender: Arc::new(Interruptible(Arc::clone(&plain.sender))),
             clock: Arc::clone(&plain.clock),
             entropy: Arc::new(SeededEntropy::new(seed.wrapping_add(1))),

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::{Clock, Inbox, Queue, Store};
+use holdfast_core::ports::{Backlog, Clock, Inbox, Queue, Store};
 use holdfast_core::time::Timestamp;
 use holdfast_sim::contract::{Harness, VISIBILITY};
-use holdfast_sim::{MemoryQueue, MemoryStore, VirtualClock};
+use holdfast_sim::{MemoryBacklog, MemoryQueue, MemoryStore, VirtualClock};
 
 struct Memory {
     clock: Arc<VirtualClock>,
@@ -37,9 +37,14 @@ impl Harness for Memory {
         Arc::clone(&self.clock) as _
     }
 
+    fn backlog(&self) -> Arc<dyn Backlog> {
+        Arc::new(MemoryBacklog { store: Arc::clone(&self.store), queue: Arc::clone(&self.queue) })
+    }
+
     fn advance(&self, wait: Duration) {
         self.clock.advance(wait);
     }
 }
 
 holdfast_sim::contract_tests!(memory);
+holdfast_sim::backlog_contract_tests!(memory);

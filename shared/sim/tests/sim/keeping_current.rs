@@ -11,8 +11,8 @@ use bytes::Bytes;
 use holdfast_core::engine::{Engine, NewEvent, NewSubscription, Ports, Settings, SubscriptionPatch};
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResult, BodyKey, Count, IndexCount, IndexQuery, Page, Query, Sender, Store,
-    StoreError, Versioned, Write, WriteError,
+    AttemptRequest, AttemptResult, BodyKey, Count, IndexCount, IndexQuery, NotCounted, Page, Query, Sender,
+    Store, StoreError, Versioned, Write, WriteError,
 };
 use holdfast_core::records::{Key, Record, Subscription, UrlRecord};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
@@ -115,6 +115,7 @@ impl Scene {
             let ports = Ports {
                 store: Arc::clone(&store) as _,
                 queue: Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, Duration::from_secs(180))),
+                backlog: Arc::new(NotCounted),
                 sender: Arc::new(NoReceiver),
                 clock: Arc::clone(&clock) as _,
                 entropy: Arc::new(SeededEntropy::new(seed)),

@@ -18,6 +18,7 @@ mod leases;
 mod moving;
 mod parking;
 mod probes;
+mod quotas;
 mod regressions;
 mod releases;
 mod retries;

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use holdfast_aws::config::Trigger;
 use holdfast_core::engine::{Engine, NewSubscription, Ports, Settings};
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResponse, AttemptResult, Clock, Inbox, QueueError, QueueName, Receipt, Received,
-    Sender, Settlement,
+    AttemptRequest, AttemptResponse, AttemptResult, Clock, Inbox, NotCounted, QueueError, QueueName, Receipt,
+    Received, Sender, Settlement,
 };
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
@@ -108,6 +108,7 @@ impl Function {
         let ports = Ports {
             store: store.clone(),
             queue: queue.clone(),
+            backlog: Arc::new(NotCounted),
             sender: receiver.clone(),
             clock: clock.clone(),
             entropy: Arc::new(SeededEntropy::new(SEED)),

@@ -37,11 +37,10 @@ fn at(secs: i64) -> Timestamp {
 
 fn tenant_version(name: &str, version: u64) -> Record {
     Record::TenantVersion(TenantVersion {
-        tenant: name.into(),
         version,
         subscriptions: 1,
         urls: 1,
-        index_bytes: 0,
+        ..TenantVersion::new(&name.into())
     })
 }
 

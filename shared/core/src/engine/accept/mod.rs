@@ -2,6 +2,7 @@
 
 mod event_id;
 mod fan_out;
+mod quotas;
 mod subscription_cache;
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use futures_util::future::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub use quotas::OverQuota;
+pub(super) use quotas::QuotaStates;
 pub(super) use subscription_cache::SubscriptionCache;
 
 use super::repository::typed;
@@ -19,7 +22,8 @@ use super::{ConflictRetries, DeliveryLog, Engine, Result, Unavailable};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, QueueName, Versioned, Write};
 use crate::records::{EventRecord, FanOut, FirstAttempt, IdPhase, Job, Message, Record, TenantVersion};
-use crate::rules::matching::{Member, SubscriptionIndex};
+use crate::rules::matching::Member;
+use crate::rules::quota::QuotaWarning;
 use crate::time::Timestamp;
 use fan_out::{encode_recipients, recipients_key};
 
@@ -98,6 +102,37 @@ pub enum AcceptError {
     Unavailable(#[from] Unavailable),
 }
 
+/// Why a producer's post was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum PostError {
+    #[error(transparent)]
+    OverQuota(#[from] OverQuota),
+    #[error(transparent)]
+    NotAccepted(#[from] AcceptError),
+}
+
+impl From<Unavailable> for PostError {
+    fn from(error: Unavailable) -> PostError {
+        PostError::NotAccepted(error.into())
+    }
+}
+
+/// What became of a producer's post.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Posted {
+    /// In the order of the events.
+    pub accepted: Vec<Accepted>,
+    /// The tenant's quotas that are nearly used up.
+    pub warnings: Vec<QuotaWarning>,
+}
+
+/// What is read first, by one read.
+struct Known {
+    tenant: TenantVersion,
+    /// What is known of the given ids, in their order.
+    ids: Vec<Option<Versioned>>,
+}
+
 /// A new event on its way in.
 struct Incoming {
     record: EventRecord,
@@ -165,33 +200,53 @@ impl Resolved {
 }
 
 impl Engine {
-    /// All or none: an error means that none of these events was accepted, though some may still be delivered.
+    /// Accepts what a producer posts, within the quotas of its tenant. All or none: an error means that none of these events was
+    /// accepted, though some may still be delivered. Over a quota, nothing is written.
+    pub async fn post(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Posted, PostError> {
+        let known = self.read_before_accepting(tenant, &events).await?;
+        let warnings = self.admit(&known.tenant, events.len() as u64).await?;
+        match self.accept_known(tenant, &events, known).await {
+            Ok(accepted) => Ok(Posted { accepted, warnings }),
+            Err(error) => {
+                self.give_back_events(tenant, events.len() as u64);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The same without quotas, for Holdfast's own events, which are never refused.
     pub async fn accept(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Vec<Accepted>, AcceptError> {
+        let known = self.read_before_accepting(tenant, &events).await?;
+        self.accept_known(tenant, &events, known).await
+    }
+
+    async fn accept_known(
+        &self,
+        tenant: &Tenant,
+        events: &[NewEvent],
+        mut known: Known,
+    ) -> Result<Vec<Accepted>, AcceptError> {
         let mut retries = ConflictRetries::new();
         loop {
-            let (subscriptions, known) = self.read_before_accepting(tenant, &events).await?;
-            let resolved = self.resolve_ids(tenant, &events, known, &subscriptions).await?;
+            let subscriptions = self.subscriptions_at(tenant, known.tenant.version).await?;
+            let resolved = self.resolve_ids(tenant, events, known.ids, &subscriptions).await?;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
                 self.count_events(tenant, new_events(&resolved).count() as u64);
                 return Ok(resolved.iter().map(Resolved::answer).collect());
             }
             retries.again("an id of these events")?;
+            known = self.read_before_accepting(tenant, events).await?;
         }
     }
 
-    /// The subscriptions as of now, and what is known of the given ids in their order, by one read.
-    async fn read_before_accepting(
-        &self,
-        tenant: &Tenant,
-        events: &[NewEvent],
-    ) -> Result<(Arc<SubscriptionIndex>, Vec<Option<Versioned>>)> {
+    async fn read_before_accepting(&self, tenant: &Tenant, events: &[NewEvent]) -> Result<Known> {
         let ids = events.iter().filter_map(|e| e.id.as_ref()).map(|id| EventRecord::key(tenant, id));
         let keys: Vec<_> = std::iter::once(TenantVersion::key(tenant)).chain(ids).collect();
         let mut found = self.repository.get_all(&keys).await?.into_iter();
-        let version = typed::<TenantVersion>(found.next().flatten())?.map_or(0, |v| v.record.version);
-        let subscriptions = self.subscriptions_at(tenant, version).await?;
-        Ok((subscriptions, found.collect()))
+        let known = typed::<TenantVersion>(found.next().flatten())?;
+        let known = known.map_or_else(|| TenantVersion::new(tenant), |loaded| loaded.record);
+        Ok(Known { tenant: known, ids: found.collect() })
     }
 
     /// Phase one of a given id: pending, before its deliveries are queued. `false`: another request took one of the ids.

@@ -55,6 +55,9 @@ pub enum SubscribeError {
     Refused(#[from] Refused),
     #[error("a tenant has at most {MAX_SUBSCRIPTIONS} subscriptions")]
     TooMany,
+    /// What the operator lets this tenant have.
+    #[error("the quota subscriptions of this tenant is {limit}")]
+    OverQuota { limit: u64 },
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
     #[error(transparent)]
@@ -146,6 +149,10 @@ impl Engine {
         self.take_memory(&mut next.counter, 0, subscription.index_bytes())?;
         if next.counter.subscriptions > MAX_SUBSCRIPTIONS {
             return Err(SubscribeError::TooMany);
+        }
+        if let Some(limit) = next.counter.quotas.subscriptions.filter(|max| next.counter.subscriptions > *max)
+        {
+            return Err(SubscribeError::OverQuota { limit });
         }
         let mut writes = self.ensure_url(&mut next.counter, (url_id, url), subscription.created_at).await?;
         writes.extend(next.writes());

@@ -1,0 +1,87 @@
+//! `/v1/tenants`
+
+use axum::response::Response;
+use holdfast_core::engine::{SetQuotasError, TenantView};
+use holdfast_core::rules::quota::{MAX_QUOTA, Quota, QuotaPatch, Quotas};
+use serde::Serialize;
+
+use crate::auth::{ManagedTenant, ReadableTenant};
+use crate::body::RequestBody;
+use crate::fields::Fields;
+use crate::{Problem, response};
+
+#[derive(Serialize)]
+struct TenantJson<'a> {
+    tenant: &'a str,
+    quotas: QuotasJson,
+    usage: UsageJson,
+    /// The quotas that are nearly used up, in words.
+    warnings: Vec<String>,
+}
+
+/// Every quota, null if it is off.
+#[derive(Serialize)]
+struct QuotasJson {
+    events_per_second: Option<u64>,
+    subscriptions: Option<u64>,
+    waiting_bytes: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct UsageJson {
+    subscriptions: u64,
+    /// On one machine only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_bytes: Option<u64>,
+}
+
+impl<'a> TenantJson<'a> {
+    fn of(view: &'a TenantView) -> TenantJson<'a> {
+        let Quotas { events_per_second, subscriptions, waiting_bytes } = view.quotas;
+        TenantJson {
+            tenant: view.tenant.as_str(),
+            quotas: QuotasJson { events_per_second, subscriptions, waiting_bytes },
+            usage: UsageJson { subscriptions: view.subscriptions, waiting_bytes: view.waiting_bytes },
+            warnings: view.warnings.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+pub(crate) async fn get(ReadableTenant { engine, tenant }: ReadableTenant) -> Result<Response, Problem> {
+    Ok(response::ok(&TenantJson::of(&engine.view_tenant(&tenant).await?)))
+}
+
+pub(crate) async fn update(
+    ManagedTenant { engine, tenant }: ManagedTenant,
+    RequestBody(body): RequestBody,
+) -> Result<Response, Problem> {
+    let view = engine.set_quotas(&tenant, parse_patch(&body)?).await.map_err(|error| match error {
+        SetQuotasError::WaitingNotCounted => Problem::invalid_field(
+            Quota::WaitingBytes.as_str(),
+            "is for one machine only, because waiting bytes are not counted on AWS; leave it out",
+        ),
+        SetQuotasError::Unavailable(error) => error.into(),
+    })?;
+    Ok(response::ok(&TenantJson::of(&view)))
+}
+
+/// Checks every field, so that all errors are reported at once.
+fn parse_patch(body: &[u8]) -> Result<QuotaPatch, Problem> {
+    let mut fields = Fields::of_body(body)?;
+    let patch = QuotaPatch {
+        events_per_second: parse_quota(&mut fields, Quota::EventsPerSecond),
+        subscriptions: parse_quota(&mut fields, Quota::Subscriptions),
+        waiting_bytes: parse_quota(&mut fields, Quota::WaitingBytes),
+    };
+    let errors = fields.finish();
+    if errors.is_empty() { Ok(patch) } else { Err(Problem::invalid(errors)) }
+}
+
+fn parse_quota(fields: &mut Fields<'_>, quota: Quota) -> Option<Option<u64>> {
+    let what = format!("a whole number from 1 to {MAX_QUOTA}, or null for none");
+    let given: Option<u64> = fields.removable(quota.as_str(), &what)?;
+    if let Some(value) = given.filter(|value| !(1..=MAX_QUOTA).contains(value)) {
+        fields.reject(quota.as_str(), format!("must be {what}, not {value}"));
+    }
+    Some(given)
+}

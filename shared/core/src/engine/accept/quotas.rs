@@ -1,0 +1,288 @@
+//! Whether a post is within the quotas of its tenant.
+//!
+//! The rate is counted in the memory of each process, so that it costs neither a read nor a write. With several processes a tenant
+//! may post up to as many times its quota.
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::PostError;
+use crate::engine::{Engine, Result};
+use crate::ids::{Tenant, UrlId};
+use crate::records::TenantVersion;
+use crate::rules::bucket::Bucket;
+use crate::rules::quota::{Quota, QuotaWarning};
+use crate::time::Timestamp;
+
+/// How long a producer should wait for receivers to take what waits for them.
+const WAITING_RETRY_AFTER: Duration = Duration::from_secs(10);
+/// A tenant has at most one line of each kind in the log within this time.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+/// So many tenants are remembered before the first search for those that need not be.
+const MIN_PRUNED: usize = 1_024;
+
+/// A post that was refused because a quota is used up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverQuota {
+    #[error("the quota events_per_second of this tenant is {limit}, and it is used up")]
+    Rate { limit: u64, retry_after: Duration },
+    #[error("the quota waiting_bytes of this tenant is {limit}, and {bytes} bytes wait to be delivered")]
+    Waiting {
+        limit: u64,
+        bytes: u64,
+        /// The URL that holds most of them, without its query, and how many.
+        largest: Option<(UrlId, String, u64)>,
+    },
+}
+
+impl OverQuota {
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        match self {
+            OverQuota::Rate { .. } => Quota::EventsPerSecond,
+            OverQuota::Waiting { .. } => Quota::WaitingBytes,
+        }
+    }
+
+    /// When the same post may be accepted.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        match self {
+            OverQuota::Rate { retry_after, .. } => *retry_after,
+            OverQuota::Waiting { .. } => WAITING_RETRY_AFTER,
+        }
+    }
+}
+
+/// What each process remembers of tenants with quotas.
+#[derive(Default)]
+pub(crate) struct QuotaStates(Mutex<States>);
+
+#[derive(Default)]
+struct States {
+    by_tenant: HashMap<Tenant, State>,
+    /// The number of tenants at which those that need not be remembered are looked for.
+    prune_at: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None`: as good as full.
+    bucket: Option<Bucket>,
+    /// When the last line of each kind was logged.
+    near_logged_at: Option<Timestamp>,
+    refused_logged_at: Option<Timestamp>,
+}
+
+impl State {
+    fn can_be_forgotten(&self, now: Timestamp) -> bool {
+        let is_old = |at: Option<Timestamp>| at.is_none_or(|at| may_log(at, now));
+        self.bucket.is_none_or(|bucket| bucket.is_full(now))
+            && is_old(self.near_logged_at)
+            && is_old(self.refused_logged_at)
+    }
+}
+
+/// A clock that was set back must not keep the log silent.
+fn may_log(last: Timestamp, now: Timestamp) -> bool {
+    !(last..last + LOG_INTERVAL).contains(&now)
+}
+
+impl QuotaStates {
+    fn lock(&self) -> MutexGuard<'_, States> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, tenant: &Tenant, per_second: u64, events: u64, now: Timestamp) -> Result<(), Duration> {
+        let mut states = self.lock();
+        let bucket = states.get(tenant, now).bucket.get_or_insert_with(|| Bucket::full(per_second, now));
+        bucket.set_rate(per_second, now);
+        bucket.take(events, now)
+    }
+
+    fn give_back(&self, tenant: &Tenant, events: u64) {
+        let mut states = self.lock();
+        if let Some(bucket) = states.by_tenant.get_mut(tenant).and_then(|state| state.bucket.as_mut()) {
+            bucket.give_back(events);
+        }
+    }
+
+    fn used(&self, tenant: &Tenant, now: Timestamp) -> u64 {
+        let states = self.lock();
+        let bucket = states.by_tenant.get(tenant).and_then(|state| state.bucket.as_ref());
+        bucket.map_or(0, |bucket| bucket.used(now))
+    }
+
+    /// Whether a line may be logged now; then it counts as logged.
+    fn log_now(
+        &self,
+        tenant: &Tenant,
+        now: Timestamp,
+        which: fn(&mut State) -> &mut Option<Timestamp>,
+    ) -> bool {
+        let mut states = self.lock();
+        let last = which(states.get(tenant, now));
+        let now_logged = last.is_none_or(|last| may_log(last, now));
+        if now_logged {
+            *last = Some(now);
+        }
+        now_logged
+    }
+}
+
+impl States {
+    fn get(&mut self, tenant: &Tenant, now: Timestamp) -> &mut State {
+        if self.by_tenant.len() >= self.prune_at.max(MIN_PRUNED) && !self.by_tenant.contains_key(tenant) {
+            self.by_tenant.retain(|_, state| !state.can_be_forgotten(now));
+            // Not before there are twice as many, so that pruning stays cheap when none can be forgotten.
+            self.prune_at = self.by_tenant.len() * 2;
+        }
+        self.by_tenant.entry(tenant.clone()).or_default()
+    }
+}
+
+impl Engine {
+    /// Takes the events from the tenant's quotas. Returns the quotas that are nearly used up then.
+    pub(super) async fn admit(
+        &self,
+        known: &TenantVersion,
+        events: u64,
+    ) -> Result<Vec<QuotaWarning>, PostError> {
+        if known.quotas.are_off() {
+            return Ok(Vec::new());
+        }
+        let now = self.ports.clock.now_real();
+        match self.check_quotas(known, events, now).await {
+            Ok(warnings) => {
+                self.log_near(&known.tenant, &warnings, now);
+                Ok(warnings)
+            }
+            Err(PostError::OverQuota(refused)) => {
+                self.count_refused(&known.tenant, &refused, now);
+                Err(refused.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn check_quotas(
+        &self,
+        known: &TenantVersion,
+        events: u64,
+        now: Timestamp,
+    ) -> Result<Vec<QuotaWarning>, PostError> {
+        let (tenant, quotas) = (&known.tenant, &known.quotas);
+        // Before the rate, so that a post that is refused for its bytes takes nothing from it.
+        let waiting_bytes = match quotas.waiting_bytes {
+            Some(limit) => Some(self.check_waiting(tenant, limit).await?),
+            None => None,
+        };
+        if let Some(limit) = quotas.events_per_second {
+            let taken = self.quotas.take(tenant, limit, events, now);
+            taken.map_err(|retry_after| OverQuota::Rate { limit, retry_after })?;
+        }
+        Ok(self.quota_warnings(known, waiting_bytes))
+    }
+
+    /// The bytes that wait, if that is less than the quota.
+    async fn check_waiting(&self, tenant: &Tenant, limit: u64) -> Result<u64, PostError> {
+        let waiting = self.ports.backlog.of(tenant).await.map_err(crate::engine::Unavailable::from)?;
+        let waiting = waiting.unwrap_or_default();
+        if waiting.bytes < limit {
+            return Ok(waiting.bytes);
+        }
+        let largest = match waiting.largest {
+            Some((id, bytes)) => self.url_text(tenant, &id).await?.map(|url| (id, url, bytes)),
+            None => None,
+        };
+        Err(OverQuota::Waiting { limit, bytes: waiting.bytes, largest }.into())
+    }
+
+    /// Without the query: a key that may only post events need not see what is in it.
+    async fn url_text(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<String>> {
+        let url = self.repository.get_url(tenant, id).await?;
+        Ok(url.map(|url| url.record.url.split('?').next().unwrap_or_default().to_owned()))
+    }
+
+    /// The quotas that are nearly used up. What is used of the rate is what this process admitted.
+    pub(in crate::engine) fn quota_warnings(
+        &self,
+        known: &TenantVersion,
+        waiting_bytes: Option<u64>,
+    ) -> Vec<QuotaWarning> {
+        let quotas = &known.quotas;
+        let posted = self.quotas.used(&known.tenant, self.ports.clock.now_real());
+        [
+            QuotaWarning::of(Quota::EventsPerSecond, posted, quotas.events_per_second),
+            QuotaWarning::of(Quota::Subscriptions, known.subscriptions, quotas.subscriptions),
+            QuotaWarning::of(Quota::WaitingBytes, waiting_bytes.unwrap_or(0), quotas.waiting_bytes),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// For a post that was admitted and not accepted.
+    pub(super) fn give_back_events(&self, tenant: &Tenant, events: u64) {
+        self.quotas.give_back(tenant, events);
+    }
+
+    fn log_near(&self, tenant: &Tenant, warnings: &[QuotaWarning], now: Timestamp) {
+        if !warnings.is_empty() && self.quotas.log_now(tenant, now, |state| &mut state.near_logged_at) {
+            let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+            tracing::warn!(%tenant, warnings = warnings.join("; "), "quota.near");
+        }
+    }
+
+    fn count_refused(&self, tenant: &Tenant, refused: &OverQuota, now: Timestamp) {
+        self.counters.posts_over_quota.fetch_add(1, Ordering::Relaxed);
+        if self.quotas.log_now(tenant, now, |state| &mut state.refused_logged_at) {
+            tracing::warn!(%tenant, quota = refused.quota().as_str(), "quota.exceeded");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000 + ms)
+    }
+
+    #[test]
+    fn tenants_whose_buckets_are_full_again_are_forgotten() {
+        let states = QuotaStates::default();
+        let tenant = |n: usize| Tenant::from(format!("t{n}").as_str());
+        let len = || states.lock().by_tenant.len();
+        states.take(&"busy".into(), 1, 100, at(0)).unwrap();
+        for n in 0..MIN_PRUNED * 3 {
+            // Each of them is full again after a second, and ten come in each second.
+            states.take(&tenant(n), 10, 1, at(n as i64 * 100)).unwrap();
+            assert!(len() <= MIN_PRUNED, "{}", len());
+            if n == 500 {
+                let wait = states.take(&"busy".into(), 1, 1, at(50_000)).unwrap_err();
+                assert_eq!(wait, Duration::from_secs(50), "a bucket in debt is kept");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_is_logged_once_a_minute_for_each_tenant() {
+        let states = QuotaStates::default();
+        for (tenant, ms, logged) in [
+            ("a", 0, true),
+            ("a", 59_999, false),
+            ("b", 59_999, true),
+            ("a", 60_000, true),
+            // The clock was set back.
+            ("a", -1, true),
+        ] {
+            let now_logged = states.log_now(&tenant.into(), at(ms), |state| &mut state.near_logged_at);
+            assert_eq!(now_logged, logged, "{tenant} after {ms} ms");
+        }
+        assert!(states.log_now(&"a".into(), at(0), |state| &mut state.refused_logged_at), "another kind");
+    }
+}

@@ -1,0 +1,38 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::ports::{Backlog, StoreError, Waiting};
+use holdfast_core::records::DeliveryRecord;
+use rusqlite::Connection;
+
+use crate::queue::EmbeddedQueue;
+use crate::readers::Readers;
+
+/// How much waits: by the counters that the triggers of the schema keep, and by those of the queue.
+pub struct EmbeddedBacklog {
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) queue: Arc<EmbeddedQueue>,
+}
+
+#[async_trait]
+impl Backlog for EmbeddedBacklog {
+    async fn of(&self, tenant: &Tenant) -> Result<Option<Waiting>, StoreError> {
+        let recorded = self.readers.read(|connection| recorded(connection, tenant))?;
+        Ok(Some(Waiting::sum(recorded.into_iter().chain(self.queue.queued_bytes(tenant)))))
+    }
+}
+
+/// The bytes of bodies of deliveries that have a record and are waiting or parked, by URL.
+fn recorded(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<Vec<(UrlId, u64)>> {
+    // Every list of a URL of this tenant starts with this, and no other does: a tenant's name holds no `#`, which `$` follows.
+    let prefix = DeliveryRecord::url_list(tenant, &UrlId(String::new()));
+    let end = format!("{}$", prefix.trim_end_matches('#'));
+    let mut statement =
+        connection.prepare_cached("SELECT by_url, bytes FROM backlog WHERE by_url >= ?1 AND by_url < ?2")?;
+    let rows = statement.query_map([&prefix, &end], |row| {
+        let (list, bytes): (String, i64) = (row.get(0)?, row.get(1)?);
+        Ok((UrlId(list[prefix.len()..].to_owned()), u64::try_from(bytes).unwrap_or(0)))
+    })?;
+    rows.collect()
+}
