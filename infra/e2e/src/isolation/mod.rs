@@ -6,10 +6,17 @@
 //! Latencies are only reported.
 
 mod arena;
+mod disabled_url;
+mod event_types;
+mod filters;
+mod flood;
+mod hostile_answers;
+mod idle_connections;
 mod receivers;
 mod report;
 mod server;
 mod slow_urls;
+mod stranger;
 mod tally;
 mod tenant;
 mod victim;
@@ -19,8 +26,8 @@ use std::pin::Pin;
 
 use anyhow::{Context, Result};
 
+use arena::Arena;
 pub use arena::Size;
-use arena::{Arena, Bound};
 pub use report::Outcome;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
@@ -50,7 +57,16 @@ macro_rules! attack {
 
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    vec![attack!(slow_urls, 300)]
+    vec![
+        attack!(slow_urls, 300),
+        attack!(flood, 600),
+        attack!(disabled_url, 300),
+        attack!(filters, 300),
+        attack!(hostile_answers, 300),
+        attack!(idle_connections, 300, Some(idle_connections::FILES)),
+        attack!(event_types, 600),
+        attack!(stranger, 300),
+    ]
 }
 
 impl Attack {
@@ -59,7 +75,6 @@ impl Attack {
         let mut arena = Arena::new(binary, size, self.files).await.context("the server does not start")?;
         let result = (self.run)(&mut arena).await;
         result.with_context(|| format!("{}; the server's log: {}", self.name, arena.server.log()))?;
-        let bound = Bound::of(arena.server.settings().slots);
-        Outcome::of(self.name, arena, bound, self.memory_mb)
+        Outcome::of(self.name, arena, self.memory_mb)
     }
 }

@@ -30,12 +30,9 @@ impl<T: Copy + Default + Ord> Spread<T> {
 #[derive(Debug)]
 pub struct Outcome {
     pub name: &'static str,
-    pub alone: Spread<Duration>,
-    pub beside: Spread<Duration>,
-    /// The attacker's attempts that started between a 202 and the arrival of the victim.
-    pub started: Spread<u64>,
-    /// Those that ended.
-    pub ended: Spread<u64>,
+    alone: Vec<Sample>,
+    beside: Vec<Sample>,
+    /// Peak memory of the server.
     pub memory_mb: u64,
     pub counts: Vec<String>,
     /// Empty if the victim did not notice the attacker.
@@ -43,19 +40,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(name: &'static str, arena: Arena, bound: Bound, max_memory_mb: u64) -> Result<Outcome> {
-        let latencies = |samples: &[Sample]| Spread::of(samples.iter().map(|sample| sample.latency));
-        let mut outcome = Outcome {
-            name,
-            alone: latencies(&arena.alone),
-            beside: latencies(&arena.beside),
-            started: Spread::of(arena.beside.iter().map(|sample| sample.attacker.started)),
-            ended: Spread::of(arena.beside.iter().map(|sample| sample.attacker.ended)),
-            memory_mb: arena.peak_memory_mb()?,
-            counts: arena.counts,
-            faults: arena.faults,
-        };
-        for (what, spread) in [("started", outcome.started), ("ended", outcome.ended)] {
+    pub(super) fn of(name: &'static str, arena: Arena, max_memory_mb: u64) -> Result<Outcome> {
+        let bound = Bound::of(arena.server.settings().slots);
+        let memory_mb = arena.peak_memory_mb()?;
+        let Arena { alone, beside, counts, faults, .. } = arena;
+        let mut outcome = Outcome { name, alone, beside, memory_mb, counts, faults };
+        for (what, spread) in [("started", outcome.started()), ("ended", outcome.ended())] {
             if spread.median > bound.median || spread.max > bound.max {
                 outcome.faults.push(format!(
                     "attempts of the attacker that {what} between a 202 and the arrival: median {}, maximum {}; at most {} and {}",
@@ -63,31 +53,71 @@ impl Outcome {
                 ));
             }
         }
-        if outcome.memory_mb > max_memory_mb {
-            outcome.faults.push(format!("memory: {} MB, at most {max_memory_mb}", outcome.memory_mb));
+        if memory_mb > max_memory_mb {
+            outcome.faults.push(format!("memory: {memory_mb} MB, at most {max_memory_mb}"));
         }
         Ok(outcome)
     }
 
-    /// One line of text, without the faults.
+    /// Adds another run of the same attack.
+    pub fn add(&mut self, other: Outcome) {
+        self.alone.extend(other.alone);
+        self.beside.extend(other.beside);
+        self.memory_mb = self.memory_mb.max(other.memory_mb);
+        self.counts.extend(other.counts);
+        self.faults.extend(other.faults);
+    }
+
+    /// The victim's latency without the attacker.
     #[must_use]
-    pub fn summary(&self) -> String {
-        let Outcome { name, alone, beside, started, ended, memory_mb, counts, .. } = self;
+    pub fn alone(&self) -> Spread<Duration> {
+        Spread::of(self.alone.iter().map(|sample| sample.latency))
+    }
+
+    /// The victim's latency beside the attacker.
+    #[must_use]
+    pub fn beside(&self) -> Spread<Duration> {
+        Spread::of(self.beside.iter().map(|sample| sample.latency))
+    }
+
+    /// How many of the attacker's attempts started between a 202 and the arrival of the victim.
+    #[must_use]
+    pub fn started(&self) -> Spread<u64> {
+        Spread::of(self.beside.iter().map(|sample| sample.attacker.started))
+    }
+
+    /// How many of them ended.
+    #[must_use]
+    pub fn ended(&self) -> Spread<u64> {
+        Spread::of(self.beside.iter().map(|sample| sample.attacker.ended))
+    }
+
+    /// A line of the table that begins with [`Outcome::HEADING`].
+    #[must_use]
+    pub fn row(&self) -> String {
+        let (alone, beside, started, ended) = (self.alone(), self.beside(), self.started(), self.ended());
         format!(
-            "{name}: p50 {} → {}, p99 {} → {}; attacker's starts {}/{}, ends {}/{} (median/max); {memory_mb} MB; {}",
-            ms(alone.median),
-            ms(beside.median),
-            ms(alone.p99),
-            ms(beside.p99),
-            started.median,
-            started.max,
-            ended.median,
-            ended.max,
-            counts.join("; ")
+            "{:<17} {:>6} {:>6} {:>17} {:>17} {:>9} {:>9} {:>7}  {}",
+            self.name,
+            ratio(alone.median, beside.median),
+            ratio(alone.p99, beside.p99),
+            pair(alone.median, beside.median),
+            pair(alone.p99, beside.p99),
+            format!("{}/{}", started.median, started.max),
+            format!("{}/{}", ended.median, ended.max),
+            self.memory_mb,
+            self.counts.join("; ")
         )
     }
+
+    pub const HEADING: &'static str = "attack            p50 ×  p99 ×   p50 ms w/o→with   p99 ms w/o→with    starts      ends      MB  \
+        counts (starts, ends: the attacker's, between a 202 and the arrival, median/max)";
 }
 
-fn ms(duration: Duration) -> String {
-    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+fn ratio(alone: Duration, beside: Duration) -> String {
+    format!("{:.1}", beside.as_secs_f64() / alone.as_secs_f64().max(1e-6))
+}
+
+fn pair(alone: Duration, beside: Duration) -> String {
+    format!("{:.1}→{:.1}", alone.as_secs_f64() * 1e3, beside.as_secs_f64() * 1e3)
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use tempfile::TempDir;
 
 /// The receivers of the suite are on this machine and have no certificate.
@@ -63,11 +62,6 @@ impl Server {
         Ok(peak.trim().trim_end_matches(" kB").parse::<u64>()? / 1_024)
     }
 
-    /// Lets the process open at most this many files from now on. Returns what it may open before.
-    pub(super) fn limit_files(&self, limit: Rlimit) -> Result<Rlimit> {
-        Ok(prlimit(Some(Pid::from_child(&self.child)), Resource::Nofile, limit)?)
-    }
-
     /// The end of the log, for messages about a failure.
     pub(super) fn log(&self) -> String {
         let log = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
@@ -84,7 +78,7 @@ impl Drop for Server {
 
 async fn spawn(settings: &Settings, folder: &Path) -> Result<(Child, String)> {
     let log = File::options().create(true).append(true).open(folder.join("log"))?;
-    let mut command = command(settings)?;
+    let mut command = command(settings);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log-level", "warn"]).args(ALLOWED);
     command.arg("--data").arg(folder.join("data"));
     command.args(["--first-concurrency", &settings.slots.to_string()]);
@@ -102,10 +96,10 @@ async fn spawn(settings: &Settings, folder: &Path) -> Result<(Child, String)> {
     Ok((child, base.to_owned()))
 }
 
-fn command(settings: &Settings) -> Result<Command> {
-    let Some((soft, hard)) = settings.files else { return Ok(Command::new(&settings.binary)) };
+fn command(settings: &Settings) -> Command {
+    let Some((soft, hard)) = settings.files else { return Command::new(&settings.binary) };
     let mut command = Command::new("sh");
     let script = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
     command.args(["-c", &script]).arg(&settings.binary);
-    Ok(command)
+    command
 }

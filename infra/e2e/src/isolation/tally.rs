@@ -31,11 +31,6 @@ impl Tally {
     pub(super) fn mark(&self) -> Mark {
         Mark { started: self.0.started.load(Ordering::SeqCst), ended: self.0.ended.load(Ordering::SeqCst) }
     }
-
-    pub(super) fn running(&self) -> u64 {
-        let mark = self.mark();
-        mark.started.saturating_sub(mark.ended)
-    }
 }
 
 pub(super) struct Running(Tally);
