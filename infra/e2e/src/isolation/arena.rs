@@ -132,9 +132,19 @@ impl Arena {
     /// Kills the server and starts it again on its data.
     pub(super) async fn restart(&mut self) -> Result<()> {
         self.peak_memory_mb = self.peak_memory_mb()?;
+        self.check_shortages().await?;
         self.server.restart().await?;
         self.victim.tenant.moved(&self.server);
         self.attacker.moved(&self.server);
+        Ok(())
+    }
+
+    /// No attack leaves the server short of anything: otherwise attempts of the victim might not be made either.
+    pub(super) async fn check_shortages(&mut self) -> Result<()> {
+        let metrics = self.victim.tenant.get_text("/metrics").await?;
+        for line in metrics.lines().filter(|line| line.starts_with("holdfast_attempts_not_made_total{")) {
+            self.expect(line.ends_with(" 0"), || format!("attempts could not be made: {line}"));
+        }
         Ok(())
     }
 

@@ -18,16 +18,16 @@ pub(super) async fn run(arena: &mut Arena) -> Result<()> {
     attacker.subscribe(&json!({ "url": format!("{base}/flood"), "event_types": ["flood"] })).await?;
     arena.alone().await?;
     // The first events are queued before the victim's, the others at the same time.
-    attacker.post_many("flood", events / 2).await?;
+    let first = attacker.post_many("flood", events / 2).await?;
     let posts = attacker.clone();
-    arena.beside(async move { posts.post_many("flood", events / 4).await }).await?;
-    // What the victim's time did not suffice for.
-    attacker.post_many("flood", events / 4).await?;
+    arena.beside(async move { posts.post_many("flood", events / 4).await.map(drop) }).await?;
+    let last = attacker.post_many("flood", events / 4).await?;
     let before = arena.tally.mark().started;
     arena.restart().await?;
     arena.beside(std::future::ready(Ok(()))).await?;
     let started = arena.tally.mark().started;
     arena.expect(started > before, || "no attempt of the attacker after the restart".to_owned());
-    arena.count(format!("{started} of {events} attempts started"));
+    arena.expect(first >= arena.size.pick(1_000, 10_000), || format!("only {first} events were accepted"));
+    arena.count(format!("{first} and {last} events accepted before and after; {started} attempts started"));
     Ok(())
 }

@@ -73,7 +73,10 @@ impl Attack {
     /// Runs it on a new server. An error means that it could not be run; what the attack broke is in the outcome.
     pub async fn run(&self, binary: &Path, size: Size) -> Result<Outcome> {
         let mut arena = Arena::new(binary, size, self.files).await.context("the server does not start")?;
-        let result = (self.run)(&mut arena).await;
+        let mut result = (self.run)(&mut arena).await;
+        if result.is_ok() {
+            result = arena.check_shortages().await;
+        }
         result.with_context(|| format!("{}; the server's log: {}", self.name, arena.server.log()))?;
         Outcome::of(self.name, arena, self.memory_mb)
     }
