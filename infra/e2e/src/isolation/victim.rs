@@ -77,6 +77,7 @@ impl Victim {
             Ok(accepted.iter().all(|(number, ..)| self.receiver.has(*number)).then_some(()))
         })
         .await;
+        let mut missing = Vec::new();
         for (number, sent, mark) in accepted {
             let arrivals = self.receiver.arrivals(number);
             let expected = data(number);
@@ -86,8 +87,18 @@ impl Victim {
                     attacker: once.mark.since(mark),
                 }),
                 [once] => traffic.faults.push(format!("event {number} arrived as {}", once.data)),
+                [] => {
+                    // Counts as late as it is already, so that the latencies do not look better than they are.
+                    let attacker = self.tally.mark().since(mark);
+                    traffic.samples.push(Sample { latency: sent.elapsed(), attacker });
+                    missing.push(number);
+                }
                 others => traffic.faults.push(format!("event {number} arrived {} times", others.len())),
             }
+        }
+        if let (Some(first), Some(last)) = (missing.iter().min(), missing.iter().max()) {
+            let lost = missing.len();
+            traffic.faults.push(format!("{lost} of {count} events did not arrive, from {first} to {last}"));
         }
         for url in &self.url_ids {
             if let Err(error) = self.check_url(url).await {
