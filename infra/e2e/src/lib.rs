@@ -7,6 +7,7 @@ pub mod clock;
 #[cfg(feature = "aws")]
 pub mod cloud;
 pub mod host;
+pub mod isolation;
 pub mod key;
 pub mod receiver;
 pub mod scenarios;

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 
 use crate::auth::ListItem;
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Responses hold secrets and change at any time.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
@@ -25,10 +25,10 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, value: &T) -> Response {
     with_body(status, JSON, body)
 }
 
-pub(crate) fn with_body(status: StatusCode, content_type: HeaderValue, body: Vec<u8>) -> Response {
+pub(crate) fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Body>) -> Response {
     let mut response = empty(status);
     response.headers_mut().insert(CONTENT_TYPE, content_type);
-    *response.body_mut() = Body::from(body);
+    *response.body_mut() = body.into();
     response
 }
 

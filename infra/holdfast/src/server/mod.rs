@@ -68,6 +68,8 @@ pub(crate) async fn serve(
             let answered = router.call(request.map(|body| TimedBody::new(body, deadlines.body)));
             let phase = phase.clone();
             async move {
+                // A peer that sends many requests ahead would otherwise keep a thread busy for many of them at a time.
+                tokio::task::yield_now().await;
                 let response = answered.await;
                 phase.request_answered();
                 response

@@ -10,6 +10,7 @@ mod files;
 mod freeze;
 mod greeting;
 mod guides;
+mod isolation;
 mod kill;
 mod kill_replays;
 mod overlap;
