@@ -19,15 +19,18 @@ pub struct EmbeddedBacklog {
 impl Backlog for EmbeddedBacklog {
     async fn of(&self, tenant: &Tenant) -> Result<Option<Waiting>, StoreError> {
         let recorded = self.readers.read(|connection| recorded(connection, tenant))?;
-        Ok(Some(Waiting::sum(recorded.into_iter().chain(self.queue.queued_bytes(tenant)))))
+        Ok(Some(Waiting::sum(recorded.into_iter().chain(self.queue.queued_bytes_by_url(tenant)))))
+    }
+
+    async fn bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
+        let recorded = self.readers.read(|connection| recorded_bytes(connection, tenant))?;
+        Ok(Some(recorded + self.queue.queued_bytes(tenant)))
     }
 }
 
 /// The bytes of bodies of deliveries that have a record and are waiting or parked, by URL.
 fn recorded(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<Vec<(UrlId, u64)>> {
-    // Every list of a URL of this tenant starts with this, and no other does: a tenant's name holds no `#`, which `$` follows.
-    let prefix = DeliveryRecord::url_list(tenant, &UrlId(String::new()));
-    let end = format!("{}$", prefix.trim_end_matches('#'));
+    let (prefix, end) = lists_of(tenant);
     let mut statement =
         connection.prepare_cached("SELECT by_url, bytes FROM backlog WHERE by_url >= ?1 AND by_url < ?2")?;
     let rows = statement.query_map([&prefix, &end], |row| {
@@ -35,4 +38,20 @@ fn recorded(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<Vec<(U
         Ok((UrlId(list[prefix.len()..].to_owned()), u64::try_from(bytes).unwrap_or(0)))
     })?;
     rows.collect()
+}
+
+fn recorded_bytes(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<u64> {
+    let (prefix, end) = lists_of(tenant);
+    let sum = "SELECT coalesce(sum(bytes), 0) FROM backlog WHERE by_url >= ?1 AND by_url < ?2";
+    let mut statement = connection.prepare_cached(sum)?;
+    let bytes: i64 = statement.query_row([&prefix, &end], |row| row.get(0))?;
+    Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
+/// Every list of a URL of this tenant is from the first of these up to the second, and no other is: a tenant's name holds no `#`,
+/// which `$` follows.
+fn lists_of(tenant: &Tenant) -> (String, String) {
+    let prefix = DeliveryRecord::url_list(tenant, &UrlId(String::new()));
+    let end = format!("{}$", prefix.trim_end_matches('#'));
+    (prefix, end)
 }

@@ -88,7 +88,7 @@ fn prepare(connection: &mut Connection, file: &Path) -> rusqlite::Result<Result<
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
-         PRAGMA wal_autocheckpoint = 16000;
+         PRAGMA wal_autocheckpoint = 4000;
          PRAGMA journal_size_limit = 67108864;
          PRAGMA cache_size = -65536;
          PRAGMA temp_store = MEMORY;",

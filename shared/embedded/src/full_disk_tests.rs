@@ -1,11 +1,14 @@
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
 use holdfast_core::ids::{EventKey, JobId};
-use holdfast_core::ports::{BodyKey, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, SendError, Store};
+use holdfast_core::ports::{
+    BodyKey, Delay, Inbox, Outgoing, Queue, QueueError, QueueName, SendError, Settlement, Store,
+};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
@@ -65,5 +68,30 @@ fn a_full_disk_fails_only_the_writes_that_do_not_fit() {
         limit_pages(&embedded, 1_000_000).await;
         embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
         assert!(!embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn a_receive_that_fails_frees_its_slots() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
+        let options = Options { first_concurrency: 2, ..Options::default() };
+        let embedded = Embedded::open(dir.path(), Arc::clone(&clock) as _, options).unwrap();
+        embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
+        let execute = async |sql: &'static str| {
+            let execute = move |connection: &rusqlite::Connection| connection.execute_batch(sql);
+            embedded.writer.run(Lane::own(), execute).await.unwrap();
+        };
+        let receipt = embedded.queue.receive(QUEUE, 1).await.unwrap().remove(0).receipt;
+        let now = Settlement::RetryAfter(Duration::ZERO);
+        embedded.queue.settle(QUEUE, vec![(receipt, now)]).await;
+        // The count of its second receipt cannot be stored.
+        execute("CREATE TRIGGER refuse BEFORE UPDATE ON messages BEGIN SELECT raise(FAIL, 'refused'); END")
+            .await;
+        embedded.queue.receive(QUEUE, 1).await.unwrap_err();
+        execute("DROP TRIGGER refuse").await;
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(embedded.queue.receive(QUEUE, 1).await.unwrap().len(), 1);
     });
 }

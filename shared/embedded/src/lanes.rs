@@ -1,7 +1,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use holdfast_core::records::Key;
+use holdfast_core::records::{Key, Record};
 
 use crate::writer::Job;
 
@@ -17,6 +17,13 @@ impl Lane {
 
     pub(crate) fn of_tenant(tenant: &str) -> Lane {
         Lane(tenant.into())
+    }
+
+    /// Records of several tenants are written for Holdfast itself.
+    pub(crate) fn of_records(records: &[Record]) -> Lane {
+        let mut lanes = records.iter().map(|record| Lane::of_record(&record.key()));
+        let first = lanes.next().unwrap_or_else(Lane::own);
+        if lanes.all(|lane| lane == first) { first } else { Lane::own() }
     }
 
     /// A tenant's records have its name in their partition, right after the kind of thing.

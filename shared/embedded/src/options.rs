@@ -14,7 +14,7 @@ pub struct Options {
     /// How many messages of each queue are kept in memory, not counting bodies; the others wait in the file. A tenant may have half
     /// of them, and each group a few more if there is no room.
     pub memory_messages: usize,
-    /// How many messages of one group are kept in memory.
+    /// How many messages of one group are kept in memory, beside those in flight.
     pub group_messages: usize,
     /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,

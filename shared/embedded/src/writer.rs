@@ -136,7 +136,7 @@ fn work(database: Database, commands: &Receiver<Command>, mut after_commit: impl
             Err(RecvTimeoutError::Timeout) => {
                 // Readers and the next jobs see what it finds.
                 let _ = database.watch.check();
-                continue;
+                None
             }
             Err(RecvTimeoutError::Disconnected) => {
                 stop = true;

@@ -119,9 +119,21 @@ impl Arena {
                 }
             }
         };
+        self.keep_beside(traffic);
+        Ok(())
+    }
+
+    /// The same, but the attack goes on to its end.
+    pub(super) async fn beside_all_of(&mut self, attack: impl Future<Output = Result<()>>) -> Result<()> {
+        let (traffic, attacked) = tokio::join!(self.victim.traffic(self.size.events_beside()), attack);
+        attacked.context("the attack")?;
+        self.keep_beside(traffic?);
+        Ok(())
+    }
+
+    fn keep_beside(&mut self, traffic: Traffic) {
         let samples = self.keep_faults("beside the attacker", traffic);
         self.beside.extend(samples);
-        Ok(())
     }
 
     fn keep_faults(&mut self, when: &str, traffic: Traffic) -> Vec<Sample> {

@@ -29,10 +29,7 @@ pub(super) async fn run(arena: &mut Arena) -> Result<()> {
         }
         Ok(())
     });
-    tokio::pin!(subscribe);
-    arena.beside(&mut subscribe).await?;
-    // The rest of them, if the victim was faster.
-    subscribe.await?;
+    arena.beside_all_of(subscribe).await?;
     let event = json!({ "type": pattern(0, 0).replace('*', "x"), "data": {} }).to_string();
     let posted = attacker.post("/v1/events", event.as_str()).await?.status.as_u16();
     let (created, refused) = (answers.borrow().get(&201).copied(), answers.borrow().get(&409).copied());

@@ -55,7 +55,7 @@ impl Engine {
     }
 
     async fn waiting_bytes(&self, tenant: &Tenant) -> Result<Option<u64>> {
-        Ok(self.ports.backlog.of(tenant).await?.map(|waiting| waiting.bytes))
+        Ok(self.ports.backlog.bytes(tenant).await?)
     }
 
     fn tenant_view(&self, known: &TenantVersion, waiting_bytes: Option<u64>) -> TenantView {

@@ -27,11 +27,15 @@ impl Waiting {
     }
 }
 
-/// How much waits. Asked before every post of a tenant with a quota on it, so it must not take longer than a small read.
+/// How much waits, by a counter for each URL, kept in the transactions that change what waits. `None`: this host does not count.
 #[async_trait]
 pub trait Backlog: Send + Sync {
-    /// By a counter for each URL of the tenant, kept in the transactions that change what waits. `None`: this host does not count.
     async fn of(&self, tenant: &Tenant) -> Result<Option<Waiting>, StoreError>;
+
+    /// Only the sum. Asked before every post of a tenant with a quota on it, so it must not take longer than a small read.
+    async fn bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
+        Ok(self.of(tenant).await?.map(|waiting| waiting.bytes))
+    }
 }
 
 /// For hosts that do not count: on AWS a counter for each tenant would take a write for each delivery, all on one key.

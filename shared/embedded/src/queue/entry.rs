@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use holdfast_core::ports::{Received, UnreadableMessage};
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 
 use super::group::GroupId;
@@ -24,21 +24,18 @@ impl Place {
 /// A message as far as this release can read it.
 pub(super) type Decoded = Result<Message, UnreadableMessage>;
 
-/// The size of the body that is in a message.
-pub(super) fn body_bytes(message: &Decoded) -> u64 {
-    match message {
-        Ok(Message::FirstAttempt(FirstAttempt { body: Some(body), .. })) => body.len() as u64,
-        _ => 0,
-    }
+/// The sizes of a message.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) payload: usize,
+    /// Of its body, which may be in the payload or stored apart.
+    pub(super) body: u64,
 }
 
 pub(super) struct Entry {
     pub(super) message: Decoded,
     pub(super) group: GroupId,
-    /// The size of the payload.
-    pub(super) bytes: usize,
-    /// The size of the body in it.
-    pub(super) body_bytes: u64,
+    pub(super) sizes: Sizes,
     /// Its body did not fit in memory and is read from the file when the message is received.
     pub(super) without_body: bool,
     pub(super) received: u32,
@@ -50,7 +47,7 @@ pub(super) struct Entry {
 impl Entry {
     /// How many bytes of the payload are in memory.
     pub(super) fn bytes_here(&self) -> usize {
-        if self.without_body { 0 } else { self.bytes }
+        if self.without_body { 0 } else { self.sizes.payload }
     }
 }
 

@@ -20,9 +20,18 @@ impl GroupId {
         let hash = Sha256::new()
             .chain_update(message.tenant().as_str())
             .chain_update("#")
-            .chain_update(message.group())
+            .chain_update(name_of(message))
             .finalize();
         GroupId(hash.first_chunk().map_or(0, |start| i64::from_be_bytes(*start)))
+    }
+}
+
+/// What the messages of a group have in common. All jobs of a tenant are one group: there is no bound on how many it has, as there is
+/// for its URLs, and every group takes some memory.
+fn name_of(message: &Message) -> &str {
+    match message {
+        Message::Job { .. } => "jobs",
+        other => other.group(),
     }
 }
 
@@ -38,7 +47,7 @@ pub(super) struct Limits {
 
 impl Limits {
     /// So many messages of each group are kept in memory even if there is no room for more, so that all are served.
-    pub(super) const GROUP_RESERVE: usize = 8;
+    pub(super) const GROUP_RESERVE: usize = 16;
 
     pub(super) fn new(options: &Options, slots: usize) -> Limits {
         let group_in_flight = options.per_group_limit.max(1);
@@ -47,19 +56,16 @@ impl Limits {
             group_in_flight,
             messages: options.memory_messages,
             tenant_messages: options.memory_messages.div_ceil(2),
-            // Enough to have a full group in flight while the next messages are loaded.
-            group_messages: options.group_messages.max(group_in_flight.saturating_mul(2)),
+            group_messages: options.group_messages.max(1),
             bytes: options.memory_bytes,
         }
     }
 
-    /// How many messages a group may have in memory.
+    /// How many messages a group may have in memory, beside those in flight.
     pub(super) fn group_capacity(&self, in_memory: usize, of_tenant: usize) -> usize {
-        if in_memory < self.messages && of_tenant < self.tenant_messages {
-            self.group_messages
-        } else {
-            Self::GROUP_RESERVE
-        }
+        let has_room = in_memory < self.messages && of_tenant < self.tenant_messages;
+        // A small tenant is not hurt by what the others have in memory.
+        if has_room || of_tenant < self.group_messages { self.group_messages } else { Self::GROUP_RESERVE }
     }
 }
 
@@ -67,7 +73,7 @@ impl Limits {
 pub(super) struct Group {
     /// Empty until a message was read.
     pub(super) tenant: Arc<str>,
-    /// What the messages of the group have in common: the id of a URL or of a job.
+    /// The id of its URL, or "jobs".
     pub(super) name: Arc<str>,
     pub(super) ready: VecDeque<i64>,
     pub(super) delayed: BTreeSet<Place>,
@@ -86,7 +92,7 @@ impl Group {
     pub(super) fn of(message: Option<&Message>) -> Group {
         Group {
             tenant: message.map_or("", |message| message.tenant().as_str()).into(),
-            name: message.map_or("", Message::group).into(),
+            name: message.map_or("", name_of).into(),
             ready: VecDeque::new(),
             delayed: BTreeSet::new(),
             in_memory: 0,
@@ -103,9 +109,23 @@ impl Group {
         Group { horizon: Some(Place::START), body_bytes, ..Group::of(None) }
     }
 
-    /// Whether to load messages from the file: there are some, and there is room for many.
-    pub(super) fn wants_more(&self, capacity: usize) -> bool {
-        self.horizon.is_some() && !self.is_loading && self.in_memory * 2 <= capacity
+    /// How many of its messages are in memory and not in flight. How many can be in flight has a limit of its own.
+    pub(super) fn at_hand(&self) -> usize {
+        self.in_memory - self.in_flight
+    }
+
+    /// Whether to load messages from the file: there are some, and there is room for many, or all that are in memory are postponed.
+    pub(super) fn wants_more(&self, capacity: usize, group_messages: usize) -> bool {
+        let is_stuck = self.ready.is_empty()
+            && self.delayed.is_empty()
+            && self.in_flight == 0
+            && self.in_memory < group_messages;
+        self.horizon.is_some() && !self.is_loading && (self.at_hand() * 2 <= capacity || is_stuck)
+    }
+
+    /// Sets whose messages they are: those of a group in the file are not known before one was read.
+    pub(super) fn name_after(&mut self, message: &Message) {
+        (self.tenant, self.name) = (message.tenant().as_str().into(), name_of(message).into());
     }
 }
 
@@ -114,10 +134,45 @@ impl Group {
 pub(super) struct Counts {
     pub(super) in_memory: usize,
     pub(super) in_flight: usize,
+    /// The size of all its bodies, in memory or not.
+    pub(super) body_bytes: u64,
 }
 
 impl Counts {
+    pub(super) fn add(&mut self, in_memory: usize, in_flight: usize, body_bytes: u64) {
+        self.in_memory += in_memory;
+        self.in_flight += in_flight;
+        self.body_bytes += body_bytes;
+    }
+
+    pub(super) fn take(&mut self, in_memory: usize, in_flight: usize, body_bytes: u64) {
+        self.in_memory -= in_memory;
+        self.in_flight -= in_flight;
+        self.body_bytes -= body_bytes;
+    }
+
     pub(super) fn is_zero(&self) -> bool {
-        self.in_memory == 0 && self.in_flight == 0
+        self.in_memory == 0 && self.in_flight == 0 && self.body_bytes == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::ids::{JobId, UrlId};
+
+    use super::*;
+
+    #[test]
+    fn a_tenants_jobs_are_one_group_and_its_urls_are_one_each() {
+        let job =
+            |tenant: &str, n| GroupId::of(&Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]) });
+        let probe = |tenant: &str, url| {
+            GroupId::of(&Message::Probe { tenant: tenant.into(), url_id: UrlId::of(url) })
+        };
+        assert_eq!(job("a", 1), job("a", 2));
+        assert_ne!(job("a", 1), job("b", 1));
+        assert_eq!(probe("a", "https://x.test"), probe("a", "https://x.test"));
+        assert_ne!(probe("a", "https://x.test"), probe("a", "https://y.test"));
+        assert_ne!(probe("a", "https://x.test"), probe("b", "https://x.test"));
     }
 }

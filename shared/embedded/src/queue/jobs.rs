@@ -1,8 +1,9 @@
 use holdfast_core::ports::{QueueName, UnreadableMessage};
-use rusqlite::{Connection, params};
+use holdfast_core::records::{FirstAttempt, Message};
+use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
-use super::entry::{Decoded, Place, body_bytes};
+use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use crate::checksum;
@@ -14,6 +15,27 @@ pub(super) struct NewMessage {
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
     pub(super) message: Decoded,
+    /// The size of its body. Found when it is written, if the body is stored apart.
+    pub(super) body_bytes: u64,
+}
+
+/// The size of a body that is in the message.
+pub(super) fn inline_body_bytes(message: &Message) -> u64 {
+    match message {
+        Message::FirstAttempt(FirstAttempt { body: Some(body), .. }) => body.len() as u64,
+        _ => 0,
+    }
+}
+
+/// The size of a body that is stored apart from the message.
+fn stored_body_bytes(connection: &Connection, message: &Decoded) -> rusqlite::Result<u64> {
+    let Ok(Message::FirstAttempt(FirstAttempt { body: None, key, .. })) = message else { return Ok(0) };
+    let mut statement =
+        connection.prepare_cached("SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
+    let found = statement
+        .query_row([key.tenant.as_str(), key.event_key.as_str()], |row| row.get::<_, i64>(0))
+        .optional()?;
+    Ok(found.unwrap_or(0).unsigned_abs())
 }
 
 /// Writes messages. They can be received once they are durable.
@@ -30,7 +52,10 @@ impl Job for SendJob {
             "INSERT INTO messages (id, queue, group_id, deliver_at, body_bytes, received, opened, payload, checksum)
              VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)",
         )?;
-        for NewMessage { group, place, payload, message } in &self.rows {
+        for NewMessage { group, place, payload, message, body_bytes } in &mut self.rows {
+            if *body_bytes == 0 {
+                *body_bytes = stored_body_bytes(connection, message)?;
+            }
             let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
             let checksum = checksum::of(&[], payload);
             statement.execute(params![
@@ -38,9 +63,9 @@ impl Job for SendJob {
                 queue,
                 group.0,
                 deliver_at,
-                body_bytes(message) as i64,
+                *body_bytes as i64,
                 self.mirrors.opens(),
-                payload,
+                &*payload,
                 checksum
             ])?;
         }
@@ -51,8 +76,8 @@ impl Job for SendJob {
         let SendJob { mirrors, queue, rows, reply } = *self;
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
-            for NewMessage { group, place, payload, message } in rows {
-                mirror.push(group, place, message, payload.len());
+            for NewMessage { group, place, payload, message, body_bytes } in rows {
+                mirror.push(group, place, message, Sizes { payload: payload.len(), body: body_bytes });
             }
             drop(mirror);
             mirrors.news(queue).notify_waiters();
@@ -88,6 +113,7 @@ pub(super) struct ResendJob {
     pub(super) mirrors: Mirrors,
     pub(super) queue: QueueName,
     pub(super) id: i64,
+    pub(super) group: GroupId,
     pub(super) place: Place,
     pub(super) message: UnreadableMessage,
     /// Whether the row was still there.
@@ -99,7 +125,7 @@ impl Job for ResendJob {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let Place { deliver_at, id } = self.place;
         let mut statement = connection.prepare_cached(
-            "UPDATE messages SET id = ?2, deliver_at = ?3, received = 0, opened = ?4 WHERE id = ?1",
+            "UPDATE messages SET id = ?2, deliver_at = ?3, body_bytes = 0, received = 0, opened = ?4 WHERE id = ?1",
         )?;
         let changed =
             statement.execute(params![self.id, id, deliver_at.as_millis(), self.mirrors.opens()])?;
@@ -108,12 +134,12 @@ impl Job for ResendJob {
     }
 
     fn done(self: Box<Self>, committed: Result<(), Failure>) {
-        let ResendJob { mirrors, queue, id, place, message, found, reply } = *self;
+        let ResendJob { mirrors, queue, id, group, place, message, found, reply } = *self;
         if committed.is_ok() && found {
-            let bytes = message.payload.len();
+            let sizes = Sizes { payload: message.payload.len(), body: 0 };
             let mut mirror = mirrors.lock(queue);
-            let group = mirror.remove(id).unwrap_or(GroupId::UNREADABLE);
-            mirror.push(group, place, Err(message), bytes);
+            mirror.remove(id);
+            mirror.push(group, place, Err(message), sizes);
             drop(mirror);
             mirrors.news(queue).notify_waiters();
         }

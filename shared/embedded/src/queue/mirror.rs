@@ -7,7 +7,7 @@ use holdfast_core::ports::{Receipt, Received};
 use holdfast_core::records::{FirstAttempt, Message};
 use holdfast_core::time::{Now, Timestamp};
 
-use super::entry::{Decoded, Entry, Load, Place, State, Taken, Wait, body_bytes};
+use super::entry::{Decoded, Entry, Load, Place, Sizes, State, Taken, Wait};
 use super::group::{Counts, Group, GroupId, Limits};
 use super::share::Slots;
 use super::turns::Turns;
@@ -58,6 +58,7 @@ impl Mirror {
     pub(super) fn add_group(&mut self, id: GroupId, messages: u64, body_bytes: u64) {
         self.messages += messages;
         self.groups.insert(id, Group::in_file(body_bytes));
+        self.tenants.entry(Arc::default()).or_default().body_bytes += body_bytes;
         self.load_if_wanted(id);
     }
 
@@ -73,22 +74,23 @@ impl Mirror {
             let capacity = self.capacity(id);
             let Some(group) = self.groups.get_mut(&id) else { continue };
             let Some(from) = group.horizon else { continue };
-            // As long as nobody has seen whose messages they are, only a few: the first ones of other groups come before the rest.
+            // As long as it is not known whose messages they are, only a few: the first ones of other groups come before the rest.
             let capacity =
                 if group.tenant.is_empty() { capacity.min(Limits::GROUP_RESERVE) } else { capacity };
-            let limit = capacity.saturating_sub(group.in_memory).max(1);
+            let limit = capacity.saturating_sub(group.at_hand()).max(1);
             return Some(Load { group: id, from, limit });
         }
     }
 
-    pub(super) fn load(&mut self, id: GroupId, place: Place, read: impl FnOnce() -> (Decoded, usize, u32)) {
+    pub(super) fn load(&mut self, id: GroupId, place: Place, read: impl FnOnce() -> (Decoded, Sizes, u32)) {
         if !self.entries.contains_key(&place.id) && !self.deleting.contains(&place.id) {
-            let (message, bytes, received) = read();
-            self.insert(id, place, message, bytes, received);
+            let (message, sizes, received) = read();
+            self.insert(id, place, message, sizes, received);
         }
     }
 
-    /// Ends the turn of a group. `from`: where its next message in the file is at the earliest, if it may have more.
+    /// Ends the turn of a group. `from`: where its next message in the file is at the earliest, if it may have more. No message can
+    /// have been pushed since the turn began, because the same thread does both.
     pub(super) fn loaded(&mut self, id: GroupId, from: Option<Place>) {
         if let Some(group) = self.groups.get_mut(&id) {
             group.is_loading = false;
@@ -101,7 +103,7 @@ impl Mirror {
     fn load_if_wanted(&mut self, id: GroupId) {
         let capacity = self.capacity(id);
         if let Some(group) = self.groups.get_mut(&id)
-            && group.wants_more(capacity)
+            && group.wants_more(capacity, self.limits.group_messages)
         {
             group.is_loading = true;
             self.loading.push(&group.tenant, id);
@@ -115,23 +117,24 @@ impl Mirror {
     }
 
     /// Adds a message that was just committed, or leaves it in the file.
-    pub(super) fn push(&mut self, id: GroupId, place: Place, message: Decoded, bytes: usize) {
+    pub(super) fn push(&mut self, id: GroupId, place: Place, message: Decoded, sizes: Sizes) {
         let group = self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
         self.messages += 1;
-        group.body_bytes += body_bytes(&message);
+        group.body_bytes += sizes.body;
+        self.tenants.entry(Arc::clone(&group.tenant)).or_default().body_bytes += sizes.body;
         if group.horizon.is_some_and(|horizon| place >= horizon) {
             return;
         }
-        let (in_memory, last) = (group.in_memory, group.delayed.last().copied());
-        if in_memory < self.capacity(id) {
-            return self.insert(id, place, message, bytes, 0);
+        let (at_hand, last) = (group.at_hand(), group.delayed.last().copied());
+        if at_hand < self.capacity(id) {
+            return self.insert(id, place, message, sizes, 0);
         }
         // Messages that are due sooner replace those that are due later; otherwise many delayed messages would keep out new ones.
         match last {
             Some(last) if last > place => {
                 self.drop_entry(last.id);
                 self.leave_in_file(id, last);
-                self.insert(id, place, message, bytes, 0);
+                self.insert(id, place, message, sizes, 0);
             }
             _ => self.leave_in_file(id, place),
         }
@@ -143,27 +146,27 @@ impl Mirror {
         }
     }
 
-    fn insert(&mut self, id: GroupId, place: Place, mut message: Decoded, bytes: usize, received: u32) {
+    fn insert(&mut self, id: GroupId, place: Place, mut message: Decoded, sizes: Sizes, received: u32) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         if group.tenant.is_empty()
-            && group.in_memory == 0
             && let Ok(message) = &message
         {
-            // It comes from the file, and this is the first message of it that is seen.
-            (group.tenant, group.name) = (message.tenant().as_str().into(), message.group().into());
+            let Group { in_memory, in_flight, body_bytes, .. } = *group;
+            self.tenants.entry(Arc::clone(&group.tenant)).or_default().take(in_memory, in_flight, body_bytes);
+            group.name_after(message);
+            self.tenants.entry(Arc::clone(&group.tenant)).or_default().add(in_memory, in_flight, body_bytes);
         }
         group.in_memory += 1;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
         group.delayed.insert(place);
-        let body_bytes = body_bytes(&message);
         // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
-        let without_body = has_body(&message) && self.bytes + bytes > self.limits.bytes;
+        let without_body = has_body(&message) && self.bytes + sizes.payload > self.limits.bytes;
         if without_body {
             strip_body(&mut message);
         }
         let state = State::Delayed { deliver_at: place.deliver_at };
         let stored = received;
-        let entry = Entry { message, group: id, bytes, body_bytes, without_body, received, stored, state };
+        let entry = Entry { message, group: id, sizes, without_body, received, stored, state };
         self.bytes += entry.bytes_here();
         self.delayed.insert(place);
         self.entries.insert(place.id, entry);
@@ -209,8 +212,8 @@ impl Mirror {
     /// Removes a message from the collection of its state.
     fn leave_state(&mut self, id: i64) {
         let Some(entry) = self.entries.get(&id) else { return };
-        let (name, state) = (entry.group, entry.state);
-        let Some(group) = self.groups.get_mut(&name) else { return };
+        let (group_id, state) = (entry.group, entry.state);
+        let Some(group) = self.groups.get_mut(&group_id) else { return };
         match state {
             State::Delayed { deliver_at } => {
                 self.delayed.remove(&Place { deliver_at, id });
@@ -226,7 +229,7 @@ impl Mirror {
                 if let Some(counts) = self.tenants.get_mut(&group.tenant) {
                     counts.in_flight -= 1;
                 }
-                self.enrol(name);
+                self.enrol(group_id);
             }
             State::Ready => group.ready.retain(|ready| *ready != id),
         }
@@ -234,19 +237,23 @@ impl Mirror {
 
     /// The next group of the tenant whose turn it is, and how many of the `wanted` slots it may take.
     fn next_group(&mut self, wanted: usize) -> Option<(GroupId, usize)> {
-        let slots = self.slots();
-        // Counting takes a while, and with many free slots it does not matter.
-        let tenants = if slots.are_scarce(wanted) { self.active_tenants() } else { 1 };
-        let counts = &self.tenants;
-        let in_flight = |tenant: &str| counts.get(tenant).map_or(0, |counts| counts.in_flight);
-        let id = self.serving.next(|tenant| slots.grant(1, in_flight(tenant), tenants) > 0)?;
-        let tenant = self.groups.get(&id).map(|group| &group.tenant);
-        let granted = slots.grant(wanted, tenant.map_or(0, |tenant| in_flight(tenant)), tenants);
-        Some((id, granted))
+        let shares = self.shares(wanted);
+        let tenants = &self.tenants;
+        let id = self.serving.next(|tenant| shares.grant(tenants, tenant, 1) > 0)?;
+        let tenant = self.groups.get(&id).map_or("", |group| &*group.tenant);
+        Some((id, shares.grant(tenants, tenant, wanted)))
     }
 
-    fn slots(&self) -> Slots {
-        Slots { total: self.limits.slots, in_flight: self.in_flight }
+    fn can_serve(&self) -> bool {
+        let shares = self.shares(1);
+        self.serving.any(|tenant| shares.grant(&self.tenants, tenant, 1) > 0)
+    }
+
+    fn shares(&self, wanted: usize) -> Shares {
+        let slots = Slots { total: self.limits.slots, in_flight: self.in_flight };
+        // Counting takes a while, and with many free slots it does not matter.
+        let tenants = if slots.are_scarce(wanted) { self.active_tenants() } else { 1 };
+        Shares { slots, tenants }
     }
 
     /// How many tenants have messages in flight, or messages that could be.
@@ -254,16 +261,6 @@ impl Mirror {
         let busy =
             self.tenants.iter().filter(|(name, counts)| counts.in_flight > 0 && !self.serving.has(name));
         self.serving.tenants() + busy.count()
-    }
-
-    fn can_serve(&self) -> bool {
-        let slots = self.slots();
-        if !slots.are_scarce(1) {
-            return !self.serving.is_empty();
-        }
-        let tenants = self.active_tenants();
-        let in_flight = |tenant: &str| self.tenants.get(tenant).map_or(0, |counts| counts.in_flight);
-        self.serving.any(|tenant| slots.grant(1, in_flight(tenant), tenants) > 0)
     }
 
     /// The next messages of the group whose turn it is.
@@ -288,6 +285,8 @@ impl Mirror {
                 self.hand_out(id, until, &mut taken);
             }
             self.enrol(id);
+            self.load_if_wanted(id);
+            self.forget_if_empty(id);
         }
         taken
     }
@@ -335,17 +334,20 @@ impl Mirror {
 
     /// Removes a message that will not be in the file any more. Returns its group.
     pub(super) fn remove(&mut self, id: i64) -> Option<GroupId> {
-        let Entry { group: name, body_bytes, .. } = self.drop_entry(id)?;
+        let Entry { group: group_id, sizes, .. } = self.drop_entry(id)?;
         self.messages -= 1;
-        if let Some(group) = self.groups.get_mut(&name) {
-            group.body_bytes -= body_bytes;
-            if self.tenants.get(&group.tenant).is_some_and(Counts::is_zero) {
-                self.tenants.remove(&group.tenant);
+        if let Some(group) = self.groups.get_mut(&group_id) {
+            group.body_bytes -= sizes.body;
+            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
+                counts.body_bytes -= sizes.body;
+                if counts.is_zero() {
+                    self.tenants.remove(&group.tenant);
+                }
             }
         }
-        self.load_if_wanted(name);
-        self.forget_if_empty(name);
-        Some(name)
+        self.load_if_wanted(group_id);
+        self.forget_if_empty(group_id);
+        Some(group_id)
     }
 
     /// Removes a message from memory.
@@ -363,7 +365,8 @@ impl Mirror {
     }
 
     fn forget_if_empty(&mut self, id: GroupId) {
-        if self.groups.get(&id).is_some_and(|group| group.in_memory == 0 && group.horizon.is_none()) {
+        let is_empty = |group: &Group| group.in_memory == 0 && group.horizon.is_none() && !group.in_turn;
+        if self.groups.get(&id).is_some_and(is_empty) {
             self.groups.remove(&id);
         }
     }
@@ -381,7 +384,14 @@ impl Mirror {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.state = State::Postponed { until };
             self.invisible.insert((until, id));
+            let group = entry.group;
+            self.load_if_wanted(group);
         }
+    }
+
+    /// The group of a message.
+    pub(super) fn group_of(&self, id: i64) -> Option<GroupId> {
+        self.entries.get(&id).map(|entry| entry.group)
     }
 
     /// How long nothing can be received if nothing else happens.
@@ -404,10 +414,28 @@ impl Mirror {
         self.messages
     }
 
-    /// The size of the bodies of a tenant's messages, in memory or not, by the name of their group.
-    pub(super) fn body_bytes(&self, tenant: &str) -> Vec<(Arc<str>, u64)> {
+    /// The size of the bodies of a tenant's messages, in memory or not.
+    pub(super) fn body_bytes(&self, tenant: &str) -> u64 {
+        self.tenants.get(tenant).map_or(0, |counts| counts.body_bytes)
+    }
+
+    /// The same by the name of their group.
+    pub(super) fn body_bytes_by_group(&self, tenant: &str) -> Vec<(Arc<str>, u64)> {
         let groups = self.groups.values().filter(|group| group.body_bytes > 0 && &*group.tenant == tenant);
         groups.map(|group| (Arc::clone(&group.name), group.body_bytes)).collect()
+    }
+}
+
+/// The slots, and how many tenants share them.
+struct Shares {
+    slots: Slots,
+    tenants: usize,
+}
+
+impl Shares {
+    fn grant(&self, counts: &HashMap<Arc<str>, Counts>, tenant: &str, wanted: usize) -> usize {
+        let in_flight = counts.get(tenant).map_or(0, |counts| counts.in_flight);
+        self.slots.grant(wanted, in_flight, self.tenants)
     }
 }
 

@@ -6,17 +6,19 @@ use rusqlite::{Connection, params};
 use tokio::sync::Notify;
 
 use super::decode_stored;
-use super::entry::{Load, Place};
+use super::entry::{Load, Place, Sizes};
 use super::group::{GroupId, Limits};
 use super::mirror::Mirror;
 use crate::database::{Database, failed};
 use crate::error::OpenError;
 use crate::options::Options;
 
-/// How many rows are loaded from the file at a time: by one query, after each commit, and while opening.
+/// How much is loaded from the file at a time: by one query, after each commit, and while opening. Writers wait meanwhile, so that
+/// large rows count as several.
 const ROWS_PER_QUERY: usize = 256;
 const ROWS_PER_COMMIT: usize = 1_000;
 const ROWS_AT_OPENING: usize = 20_000;
+const ROW_BYTES: usize = 4_096;
 
 /// The part of each queue that is in memory. Only the writing thread adds messages, so that the order is that of the commits.
 #[derive(Clone)]
@@ -81,8 +83,11 @@ impl Mirrors {
     pub(crate) fn refill(&self, connection: &Connection) -> bool {
         let mut more = false;
         for queue in [QueueName::First, QueueName::Retry] {
-            // If the file cannot be read now, the messages stay there until the next commit, which tries again.
-            more |= self.refill_one(connection, queue, ROWS_PER_COMMIT).unwrap_or(false);
+            match self.refill_one(connection, queue, ROWS_PER_COMMIT) {
+                Ok(wants_more) => more |= wants_more,
+                // The messages stay in the file until the next call, which tries again.
+                Err(error) => tracing::error!(%error, "waiting messages could not be read"),
+            }
         }
         more
     }
@@ -90,21 +95,29 @@ impl Mirrors {
     /// Loads about this many rows. Returns whether there are more to load.
     fn refill_one(&self, connection: &Connection, queue: QueueName, rows: usize) -> rusqlite::Result<bool> {
         let mut loaded = 0;
-        while loaded < rows {
+        let mut failed = None;
+        while loaded < rows && failed.is_none() {
             let Some(load) = self.lock(queue).next_load() else { break };
-            let result = self.load_group(connection, queue, &load);
-            let from = result.as_ref().map_or(Some(load.from), |(_, from)| *from);
+            let from = match self.load_group(connection, queue, &load) {
+                Ok((count, from)) => {
+                    // A query costs something too.
+                    loaded += count + 1;
+                    from
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    Some(load.from)
+                }
+            };
             self.lock(queue).loaded(load.group, from);
-            // A query costs something too.
-            loaded += result?.0 + 1;
         }
         if loaded > 0 {
             self.news(queue).notify_waiters();
         }
-        Ok(self.lock(queue).wants_more())
+        failed.map_or_else(|| Ok(self.lock(queue).wants_more()), Err)
     }
 
-    /// Loads the next messages of a group. Returns how many, and where there may be more.
+    /// Loads the next messages of a group. Returns how many rows that counts as, and where there may be more.
     fn load_group(
         &self,
         connection: &Connection,
@@ -113,25 +126,28 @@ impl Mirrors {
     ) -> rusqlite::Result<(usize, Option<Place>)> {
         let limit = load.limit.min(ROWS_PER_QUERY);
         let mut statement = connection.prepare_cached(
-            "SELECT id, deliver_at, received, opened, payload, checksum FROM messages
+            "SELECT id, deliver_at, received, opened, payload, checksum, body_bytes FROM messages
              WHERE queue = ?1 AND group_id = ?2 AND (deliver_at, id) >= (?3, ?4)
              ORDER BY deliver_at, id LIMIT ?5",
         )?;
-        let from = (load.from.deliver_at.as_millis(), load.from.id);
+        let mut from = load.from;
+        let (deliver_at, id) = (from.deliver_at.as_millis(), from.id);
         let mut rows =
-            statement.query(params![queue_number(queue), load.group.0, from.0, from.1, limit as i64])?;
-        let (mut count, mut last) = (0, None);
-        while let Some(row) = rows.next()? {
+            statement.query(params![queue_number(queue), load.group.0, deliver_at, id, limit as i64])?;
+        let mut count = 0;
+        while count < limit {
+            // All are loaded.
+            let Some(row) = rows.next()? else { return Ok((count, None)) };
             let place = Place { deliver_at: Timestamp::from_millis(row.get(1)?), id: row.get(0)? };
             // It may have been received once in each opening since then without the file being updated.
             let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
             let (payload, checksum) = (row.get_ref(4)?.as_blob()?, row.get(5)?);
-            let decoded = || (decode_stored(payload, checksum), payload.len(), received);
-            self.lock(queue).load(load.group, place, decoded);
-            count += 1;
-            last = Some(place);
+            let sizes = Sizes { payload: payload.len(), body: row.get::<_, i64>(6)?.unsigned_abs() };
+            self.lock(queue).load(load.group, place, || (decode_stored(payload, checksum), sizes, received));
+            count += 1 + payload.len() / ROW_BYTES;
+            from = place.next();
         }
-        Ok((count, last.filter(|_| count == limit).map(Place::next)))
+        Ok((count, Some(from)))
     }
 
     pub(super) fn lock(&self, queue: QueueName) -> MutexGuard<'_, Mirror> {

@@ -28,12 +28,15 @@ use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
-use jobs::{DeleteJob, NewMessage, ResendJob, SendJob};
+use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::Mirrors;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
 /// long (real time), so that it keeps appearing in the log.
 const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// How long messages that could not be received completely are left alone.
+const FAILED_RECEIVE_WAIT: Duration = Duration::from_secs(1);
 
 /// Both queues, in the file and in memory. Fair by tenant and group: the tenants with ready messages take turns, then their groups.
 /// Each receive serves one group. A group has no more than a limited number of messages in flight, and a tenant no more than its
@@ -78,9 +81,14 @@ impl EmbeddedQueue {
         self.mirrors.lock(queue).messages()
     }
 
-    /// The size of the bodies on the first-attempt queue, by URL.
-    pub(crate) fn queued_bytes(&self, tenant: &Tenant) -> impl Iterator<Item = (UrlId, u64)> {
-        let by_url = self.mirrors.lock(QueueName::First).body_bytes(tenant.as_str());
+    /// The size of the tenant's bodies on the first-attempt queue.
+    pub(crate) fn queued_bytes(&self, tenant: &Tenant) -> u64 {
+        self.mirrors.lock(QueueName::First).body_bytes(tenant.as_str())
+    }
+
+    /// The same by URL.
+    pub(crate) fn queued_bytes_by_url(&self, tenant: &Tenant) -> impl Iterator<Item = (UrlId, u64)> {
+        let by_url = self.mirrors.lock(QueueName::First).body_bytes_by_group(tenant.as_str());
         by_url.into_iter().map(|(url_id, bytes)| (UrlId(url_id.as_ref().to_owned()), bytes))
     }
 
@@ -95,7 +103,7 @@ impl EmbeddedQueue {
     pub async fn send_raw(&self, queue: QueueName, payload: Vec<u8>) -> Result<(), QueueError> {
         let message = decode(&payload);
         let group = message.as_ref().map_or(GroupId::UNREADABLE, GroupId::of);
-        let row = NewMessage { group, place: self.place(Delay::NONE), payload, message };
+        let row = NewMessage { group, place: self.place(Delay::NONE), payload, message, body_bytes: 0 };
         Ok(self.insert(Lane::own(), queue, vec![row]).await?)
     }
 
@@ -111,14 +119,16 @@ impl EmbeddedQueue {
         message: UnreadableMessage,
         delay: Delay,
     ) -> Result<(), Failure> {
-        let (id, lane) = {
+        let (id, group, lane) = {
             let mirror = self.mirrors.lock(queue);
             let Some(id) = mirror.find(receipt) else { return Ok(()) };
-            (id, Lane::of_tenant(&mirror.tenant_of(id)))
+            let Some(group) = mirror.group_of(id) else { return Ok(()) };
+            (id, group, Lane::of_tenant(&mirror.tenant_of(id)))
         };
         let (mirrors, place) = (self.mirrors.clone(), self.place(delay));
-        let job =
-            |reply| Box::new(ResendJob { mirrors, queue, id, place, message, found: false, reply }) as _;
+        let job = |reply| {
+            Box::new(ResendJob { mirrors, queue, id, group, place, message, found: false, reply }) as _
+        };
         self.writer.submit(lane, job).await
     }
 
@@ -128,6 +138,15 @@ impl EmbeddedQueue {
             deliver_at: self.clock.now() + delay.as_duration(),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// Does what messages need before they can be returned.
+    async fn complete(&self, taken: &mut Taken) -> Result<(), Failure> {
+        self.read_bodies(taken)?;
+        if taken.counts.is_empty() {
+            return Ok(());
+        }
+        self.store_counts(std::mem::take(&mut taken.counts)).await
     }
 
     /// Reads the bodies that did not fit in memory.
@@ -180,6 +199,7 @@ impl Queue for EmbeddedQueue {
             place: self.place(outgoing.delay),
             payload: outgoing.message.encode(),
             message: Ok(outgoing.message.clone()),
+            body_bytes: inline_body_bytes(&outgoing.message),
         };
         let sent = self.insert(lane, queue, messages.iter().map(row).collect()).await;
         sent.map_err(|failure| SendError { unsent: messages, source: failure.into() })
@@ -188,7 +208,6 @@ impl Queue for EmbeddedQueue {
 
 #[async_trait]
 impl Inbox for EmbeddedQueue {
-    /// If this fails, the messages are received again when their invisibility is over.
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
         self.readers.is_intact()?;
         let now = self.clock.both();
@@ -199,11 +218,17 @@ impl Inbox for EmbeddedQueue {
         if wants_more {
             self.writer.nudge();
         }
-        self.read_bodies(&mut taken)?;
-        if !taken.counts.is_empty() {
-            self.store_counts(taken.counts).await?;
+        match self.complete(&mut taken).await {
+            Ok(()) => Ok(taken.received),
+            Err(failure) => {
+                // They must not keep their slots as if they were being handled.
+                let mut mirror = self.mirrors.lock(queue);
+                for received in &taken.received {
+                    mirror.postpone(&received.receipt, now.real + FAILED_RECEIVE_WAIT);
+                }
+                Err(failure.into())
+            }
         }
-        Ok(taken.received)
     }
 
     /// Waits for the disk only to resend. A deletion that is lost in a crash only repeats an attempt.
@@ -233,6 +258,9 @@ impl Inbox for EmbeddedQueue {
         for (tenant, ids) in deleted {
             let job = DeleteJob { mirrors: self.mirrors.clone(), queue, ids };
             self.writer.submit_only(Lane::of_tenant(&tenant), Box::new(job));
+        }
+        if self.mirrors.lock(queue).wants_more() {
+            self.writer.nudge();
         }
         // Groups may have room now, and waiting receivers must see the new times.
         self.mirrors.news(queue).notify_waiters();

@@ -57,7 +57,7 @@ mod tests {
         assert_eq!(grant(69, 10, 2), 0, "the one with more waits");
         assert_eq!(grant(10, 69, 2), 1, "the one with less does not");
         assert_eq!(grant(35, 35, 2), 0, "both have their share");
-        assert_eq!(grant(36, 30, 2), 4, "free slots that nobody wants are not wasted");
+        assert_eq!(grant(36, 30, 2), 4, "free slots that no other wants are not wasted");
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
-        let lane = records.first().map_or_else(Lane::own, |record| Lane::of_record(&record.key()));
+        let lane = Lane::of_records(&records);
         let rows: Vec<Row> = records.iter().map(Row::of).collect();
         let put_all = move |connection: &Connection| {
             rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()

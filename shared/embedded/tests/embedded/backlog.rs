@@ -368,5 +368,5 @@ fn a_restart_keeps_quotas_and_what_waits() {
     let Err(PostError::OverQuota(OverQuota::Waiting { bytes, largest, .. })) = refused else {
         panic!("{refused:?}")
     };
-    assert_eq!(largest, Some((a.url_id, "https://receiver.example/a".to_owned(), bytes)));
+    assert_eq!(largest, Some((a.url_id, "https://receiver.example".to_owned(), bytes)));
 }

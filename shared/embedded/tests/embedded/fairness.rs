@@ -39,8 +39,14 @@ async fn receive(embedded: &Embedded, max: usize) -> Option<(String, Vec<u64>, V
 async fn delete(embedded: &Embedded, receipts: Vec<Receipt>) {
     let deletes = receipts.into_iter().map(|receipt| (receipt, Settlement::Delete)).collect();
     embedded.queue.settle(QUEUE, deletes).await;
-    // The writing thread has then loaded what there was room for.
-    embedded.purge(Timestamp::ZERO, 1).await.unwrap();
+    flush(embedded).await;
+}
+
+/// Returns when the writing thread has done everything so far and loaded what there was room for, which it does after each commit.
+async fn flush(embedded: &Embedded) {
+    for _ in 0..2 {
+        embedded.purge(Timestamp::ZERO, 1).await.unwrap();
+    }
 }
 
 /// How many receives it takes until a message of this tenant comes.
@@ -119,6 +125,76 @@ fn every_message_arrives_once_although_many_urls_share_little_memory() {
             delete(&embedded, receipts).await;
         }
         assert_eq!(count, 1000);
+    });
+}
+
+#[test]
+fn a_small_tenant_keeps_its_concurrency_while_others_fill_the_memory() {
+    block_on(async {
+        let options =
+            Options { memory_messages: 60, group_messages: 40, per_group_limit: 40, ..Options::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = open(&dir, &options);
+        for url in 0..20 {
+            let (one, two) =
+                ((0..20).map(|n| message("one", url, n)), (0..20).map(|n| message("two", url, n)));
+            embedded.queue.send(QUEUE, one.chain(two).collect()).await.unwrap();
+        }
+        embedded.queue.send(QUEUE, (0..40).map(|n| message("quiet", 1, n)).collect()).await.unwrap();
+        let mut quiet = 0;
+        for _ in 0..6 {
+            let (tenant, steps, _) = receive(&embedded, 20).await.unwrap();
+            quiet += if tenant == "quiet" { steps.len() } else { 0 };
+        }
+        assert_eq!(
+            quiet, 40,
+            "all can be in flight, although none of them were loaded from the file in between"
+        );
+    });
+}
+
+#[test]
+fn postponed_messages_do_not_hold_up_the_rest_of_their_url() {
+    block_on(async {
+        let options =
+            Options { memory_messages: 10, group_messages: 10, per_group_limit: 20, ..Options::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = open(&dir, &options);
+        embedded.queue.send(QUEUE, (0..15).map(|n| message("a", 1, n)).collect()).await.unwrap();
+        let mut seen = Vec::new();
+        while let Some((_, steps, receipts)) = receive(&embedded, 2).await {
+            seen.extend(steps);
+            let later = Settlement::RetryAfter(std::time::Duration::from_secs(3600));
+            let later = receipts.into_iter().map(|receipt| (receipt, later.clone())).collect();
+            embedded.queue.settle(QUEUE, later).await;
+            flush(&embedded).await;
+        }
+        assert!(seen.len() > 10, "only {seen:?} were received");
+    });
+}
+
+#[test]
+fn a_damaged_message_at_the_front_leaves_its_url_with_its_tenant() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { first_concurrency: 16, per_group_limit: 16, ..Options::default() };
+        let embedded = open(&dir, &options);
+        embedded.queue.send(QUEUE, (0..40).map(|n| message("a", 1, n)).collect()).await.unwrap();
+        drop(embedded);
+        let file = rusqlite::Connection::open(dir.path().join("holdfast.db")).unwrap();
+        let damage = "UPDATE messages SET payload = x'00' WHERE id = (SELECT min(id) FROM messages)";
+        assert_eq!(file.execute(damage, []).unwrap(), 1);
+        drop(file);
+
+        let embedded = open(&dir, &options);
+        assert!(embedded.queue.receive(QUEUE, 1).await.unwrap()[0].message.is_err());
+        embedded.queue.send(QUEUE, vec![message("b", 2, 0)]).await.unwrap();
+        let served: Vec<String> = [receive(&embedded, 2).await, receive(&embedded, 2).await]
+            .into_iter()
+            .flatten()
+            .map(|(tenant, ..)| tenant)
+            .collect();
+        assert!(served.contains(&"a".to_owned()) && served.contains(&"b".to_owned()), "{served:?}");
     });
 }
 

@@ -56,9 +56,11 @@ impl Fixture {
         self.embedded.queue.settle(QUEUE, deletes).await;
     }
 
-    /// Returns when the writing thread has done everything so far.
+    /// Returns when the writing thread has done everything so far and loaded what there was room for, which it does after each commit.
     async fn flush(&self) {
-        self.embedded.purge(Timestamp::ZERO, 1).await.unwrap();
+        for _ in 0..2 {
+            self.embedded.purge(Timestamp::ZERO, 1).await.unwrap();
+        }
     }
 }
 

@@ -80,15 +80,24 @@ pub async fn tenants_wait_for_themselves(h: &dyn Harness) {
 
 pub async fn first_attempts_count_while_they_are_queued(h: &dyn Harness) {
     let record = delivery(1, 1);
-    let message = Message::FirstAttempt(FirstAttempt {
-        key: record.key.clone(),
-        event_id: record.event_id.clone(),
-        event_type: record.event_type.clone(),
-        accepted_at: record.accepted_at,
-        url_id: record.url_id.clone(),
-        body: Some(Bytes::from_static(b"0123456789")),
-        again: false,
-    });
-    h.queue().send(QueueName::First, vec![now(message)]).await.unwrap();
+    let message = |body| {
+        now(Message::FirstAttempt(FirstAttempt {
+            key: record.key.clone(),
+            event_id: record.event_id.clone(),
+            event_type: record.event_type.clone(),
+            accepted_at: record.accepted_at,
+            url_id: record.url_id.clone(),
+            body,
+            again: false,
+        }))
+    };
+    let inline = message(Some(Bytes::from_static(b"0123456789")));
+    h.queue().send(QueueName::First, vec![inline]).await.unwrap();
     assert_eq!(waiting(h).await, sum(&[(1, 10)]));
+    // A fan-out stores the body once, apart from its messages.
+    let body = (BodyKey::of(&record.key), Bytes::from_static(b"01234"));
+    h.store().put_bodies(vec![body], at(1_000_000)).await.unwrap();
+    h.queue().send(QueueName::First, vec![message(None)]).await.unwrap();
+    assert_eq!(waiting(h).await, sum(&[(1, 15)]));
+    assert_eq!(h.backlog().bytes(&record.key.tenant).await.unwrap(), Some(15));
 }

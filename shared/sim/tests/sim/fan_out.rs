@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use holdfast_core::engine::NewEvent;
 use holdfast_core::ports::{QueueName, Settlement};
 use holdfast_core::records::{Job, Record};
 use holdfast_sim::crash::World;
@@ -83,4 +84,26 @@ fn an_event_that_is_posted_again_after_its_fan_out_attempts_nothing_twice() {
     world.run_for(HOUR);
     assert_eq!(world.receiver.requests().len(), 5);
     world.check_nothing_repeated();
+}
+
+#[test]
+fn a_post_whose_deliveries_are_large_together_is_fanned_out() {
+    let world = World::new(4, None);
+    for n in 0..50 {
+        world.subscribe(&format!("http://many.test/{n}"));
+    }
+    let queued = |sizes: &[usize]| {
+        let before = world.queue.len(QueueName::First);
+        let data = |size| format!("{:?}", "x".repeat(size));
+        let events = sizes.iter().map(|size| NewEvent::new("order.created", &data(*size)));
+        block_on(world.engine.accept(&world.tenant, events.collect())).unwrap();
+        world.queue.len(QueueName::First) - before
+    };
+    assert_eq!(queued(&[30_000]), 50);
+    assert_eq!(queued(&[100_000]), 1, "5 MB of messages");
+    assert_eq!(
+        queued(&[30_000, 30_000, 30_000, 10]),
+        50 + 50 + 1 + 50,
+        "the third exceeds 4 MB together with the others"
+    );
 }

@@ -154,7 +154,7 @@ fn bytes_that_wait_refuse_posts_until_they_are_delivered() {
     let OverQuota::Waiting { limit, bytes: counted, largest } = &over else { panic!("{over}") };
     assert_eq!((*limit, *counted), (one + 1, one * 2));
     let (_, url, at_url) = largest.as_ref().unwrap();
-    assert_eq!((url.as_str(), *at_url), ("http://shop.test/hook", one * 2), "without its query");
+    assert_eq!((url.as_str(), *at_url), ("http://shop.test", one * 2), "without what may be secret");
     world.handle(QueueName::First);
     assert_eq!(waits().bytes, one * 2, "they wait for a retry");
     refused(post(&world, 1));
@@ -163,6 +163,17 @@ fn bytes_that_wait_refuse_posts_until_they_are_delivered() {
     while world.work() {}
     assert_eq!(waits(), Waiting::default());
     assert!(post(&world, 1).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn a_repeated_post_is_answered_though_too_much_waits() {
+    let world = World::new(1, None);
+    world.subscribe(URL);
+    let post = |id| block_on(world.engine.post(&world.tenant, vec![event(id, "1")]));
+    post("known").unwrap();
+    set(&world, waiting(1));
+    assert!(post("known").unwrap().accepted[0].duplicate);
+    refused(post("new"));
 }
 
 #[test]

@@ -30,6 +30,9 @@ use fan_out::{encode_recipients, recipients_key};
 /// Above either of these the body is stored once and one fan-out job makes the deliveries.
 const MAX_INLINE_DELIVERIES: usize = 100;
 const MAX_INLINE_BYTES: usize = 150_000;
+/// The bodies in all messages of one post: beyond it, events with several deliveries are fanned out. So no post is a large piece of
+/// work for the queue, which others would have to wait for.
+const MAX_POST_BYTES: usize = 4_000_000;
 
 /// An event as it was posted, validated by the API.
 #[derive(Clone)]
@@ -162,6 +165,11 @@ impl Incoming {
         count > MAX_INLINE_DELIVERIES || (count > 0 && self.body.len() > MAX_INLINE_BYTES)
     }
 
+    /// The bodies in all of its messages together.
+    fn inline_bytes(&self) -> usize {
+        self.recipients.len() * self.body.len()
+    }
+
     /// One message for each delivery, with the body in it.
     fn first_attempts(&self) -> impl Iterator<Item = Outgoing> {
         let fan_out = self.fan_out();
@@ -204,7 +212,8 @@ impl Engine {
     /// accepted, though some may still be delivered. Over a quota, nothing is written.
     pub async fn post(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Posted, PostError> {
         let known = self.read_before_accepting(tenant, &events).await?;
-        let warnings = self.admit(&known.tenant, events.len() as u64).await?;
+        let is_repeat = known.ids.len() == events.len() && known.ids.iter().all(Option::is_some);
+        let warnings = self.admit(&known.tenant, events.len() as u64, is_repeat).await?;
         match self.accept_known(tenant, &events, known).await {
             Ok(accepted) => Ok(Posted { accepted, warnings }),
             Err(error) => {
@@ -262,6 +271,7 @@ impl Engine {
 
     async fn queue_deliveries(&self, resolved: &[Resolved]) -> Result<()> {
         let mut messages = Vec::new();
+        let mut inline_bytes = 0;
         let mut unleased = Vec::new();
         let mut leased = Vec::new();
         for new in new_events(resolved) {
@@ -272,9 +282,11 @@ impl Engine {
                 (false, DeliveryLog::All) => unleased.push(done),
                 (false, DeliveryLog::Trouble) => {}
             }
-            if new.needs_fan_out() {
+            let fits = inline_bytes + new.inline_bytes() <= MAX_POST_BYTES || new.recipients.len() == 1;
+            if new.needs_fan_out() || !fits {
                 messages.push(self.start_fan_out(new).await?);
             } else {
+                inline_bytes += new.inline_bytes();
                 messages.extend(new.first_attempts());
             }
         }

@@ -32,7 +32,7 @@ pub enum OverQuota {
     Waiting {
         limit: u64,
         bytes: u64,
-        /// The URL that holds most of them, without its query, and how many.
+        /// The id, scheme and host of the URL that holds most of them, and how many.
         largest: Option<(UrlId, String, u64)>,
     },
 }
@@ -85,6 +85,13 @@ impl State {
     }
 }
 
+/// The start of a URL, without its path and query.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |at| host + at);
+    &url[..end]
+}
+
 /// A clock that was set back must not keep the log silent.
 fn may_log(last: Timestamp, now: Timestamp) -> bool {
     !(last..last + LOG_INTERVAL).contains(&now)
@@ -109,10 +116,13 @@ impl QuotaStates {
         }
     }
 
-    fn used(&self, tenant: &Tenant, now: Timestamp) -> u64 {
+    fn used(&self, tenant: &Tenant, per_second: u64, now: Timestamp) -> u64 {
         let states = self.lock();
-        let bucket = states.by_tenant.get(tenant).and_then(|state| state.bucket.as_ref());
-        bucket.map_or(0, |bucket| bucket.used(now))
+        let bucket = states.by_tenant.get(tenant).and_then(|state| state.bucket);
+        bucket.map_or(0, |mut bucket| {
+            bucket.set_rate(per_second, now);
+            bucket.used(now)
+        })
     }
 
     /// Whether a line may be logged now; then it counts as logged.
@@ -149,12 +159,13 @@ impl Engine {
         &self,
         known: &TenantVersion,
         events: u64,
+        is_repeat: bool,
     ) -> Result<Vec<QuotaWarning>, PostError> {
         if known.quotas.are_off() {
             return Ok(Vec::new());
         }
         let now = self.ports.clock.now_real();
-        match self.check_quotas(known, events, now).await {
+        match self.check_quotas(known, events, is_repeat, now).await {
             Ok(warnings) => {
                 self.log_near(&known.tenant, &warnings, now);
                 Ok(warnings)
@@ -171,13 +182,14 @@ impl Engine {
         &self,
         known: &TenantVersion,
         events: u64,
+        is_repeat: bool,
         now: Timestamp,
     ) -> Result<Vec<QuotaWarning>, PostError> {
         let (tenant, quotas) = (&known.tenant, &known.quotas);
         // Before the rate, so that a post that is refused for its bytes takes nothing from it.
         let waiting_bytes = match quotas.waiting_bytes {
-            Some(limit) => Some(self.check_waiting(tenant, limit).await?),
-            None => None,
+            Some(limit) if !is_repeat => Some(self.check_waiting(tenant, limit).await?),
+            _ => None,
         };
         if let Some(limit) = quotas.events_per_second {
             let taken = self.quotas.take(tenant, limit, events, now);
@@ -188,22 +200,23 @@ impl Engine {
 
     /// The bytes that wait, if that is less than the quota.
     async fn check_waiting(&self, tenant: &Tenant, limit: u64) -> Result<u64, PostError> {
-        let waiting = self.ports.backlog.of(tenant).await.map_err(crate::engine::Unavailable::from)?;
-        let waiting = waiting.unwrap_or_default();
-        if waiting.bytes < limit {
-            return Ok(waiting.bytes);
+        let unavailable = crate::engine::Unavailable::from;
+        let bytes = self.ports.backlog.bytes(tenant).await.map_err(unavailable)?.unwrap_or(0);
+        if bytes < limit {
+            return Ok(bytes);
         }
+        let waiting = self.ports.backlog.of(tenant).await.map_err(unavailable)?.unwrap_or_default();
         let largest = match waiting.largest {
             Some((id, bytes)) => self.url_text(tenant, &id).await?.map(|url| (id, url, bytes)),
             None => None,
         };
-        Err(OverQuota::Waiting { limit, bytes: waiting.bytes, largest }.into())
+        Err(OverQuota::Waiting { limit, bytes, largest }.into())
     }
 
-    /// Without the query: a key that may only post events need not see what is in it.
+    /// Only scheme and host: a key that may only post events need not see the rest, which may hold a secret.
     async fn url_text(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<String>> {
         let url = self.repository.get_url(tenant, id).await?;
-        Ok(url.map(|url| url.record.url.split('?').next().unwrap_or_default().to_owned()))
+        Ok(url.map(|url| origin(&url.record.url).to_owned()))
     }
 
     /// The quotas that are nearly used up. What is used of the rate is what this process admitted.
@@ -213,7 +226,9 @@ impl Engine {
         waiting_bytes: Option<u64>,
     ) -> Vec<QuotaWarning> {
         let quotas = &known.quotas;
-        let posted = self.quotas.used(&known.tenant, self.ports.clock.now_real());
+        let now = self.ports.clock.now_real();
+        let used = |per_second| self.quotas.used(&known.tenant, per_second, now);
+        let posted = quotas.events_per_second.map_or(0, used);
         [
             QuotaWarning::of(Quota::EventsPerSecond, posted, quotas.events_per_second),
             QuotaWarning::of(Quota::Subscriptions, known.subscriptions, quotas.subscriptions),
