@@ -119,7 +119,7 @@ impl Group {
         let is_stuck = self.ready.is_empty()
             && self.delayed.is_empty()
             && self.in_flight == 0
-            && self.in_memory < group_messages;
+            && self.in_memory < group_messages.saturating_mul(2);
         self.horizon.is_some() && !self.is_loading && (self.at_hand() * 2 <= capacity || is_stuck)
     }
 
