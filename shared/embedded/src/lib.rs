@@ -65,7 +65,7 @@ impl Embedded {
         let readers = Arc::new(Readers::open(&database, options.readers)?);
         let mirrors = queue::Mirrors::new(&options, database.opens);
         let next_id = mirrors.open(&database)?;
-        let writer = Arc::new(Writer::start(database, {
+        let writer = Arc::new(Writer::start(database, Arc::clone(&clock), {
             let mirrors = mirrors.clone();
             move |connection| mirrors.refill(connection)
         })?);

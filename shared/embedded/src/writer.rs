@@ -1,8 +1,9 @@
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use holdfast_core::ports::Clock;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -43,13 +44,14 @@ impl Writer {
     /// `after_commit` is called on the writing thread after each commit, and again while it returns that it has more to do.
     pub(crate) fn start(
         database: Database,
+        clock: Arc<dyn Clock>,
         after_commit: impl FnMut(&Connection) -> bool + Send + 'static,
     ) -> Result<Writer, OpenError> {
         let (commands, waiting) = mpsc::channel();
         let file = database.file.clone();
         let thread = thread::Builder::new()
             .name("holdfast-writer".to_owned())
-            .spawn(move || work(database, &waiting, after_commit))
+            .spawn(move || work(database, &*clock, &waiting, after_commit))
             .map_err(|e| OpenError::Failed { file, why: e.to_string() })?;
         Ok(Writer { commands, thread: Mutex::new(Some(thread)) })
     }
@@ -125,7 +127,12 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
     }
 }
 
-fn work(database: Database, commands: &Receiver<Command>, mut after_commit: impl FnMut(&Connection) -> bool) {
+fn work(
+    database: Database,
+    clock: &dyn Clock,
+    commands: &Receiver<Command>,
+    mut after_commit: impl FnMut(&Connection) -> bool,
+) {
     let mut waiting = Lanes::default();
     let (mut stop, mut more) = (false, false);
     while !stop || !waiting.is_empty() {
@@ -151,8 +158,8 @@ fn work(database: Database, commands: &Receiver<Command>, mut after_commit: impl
             }
             next = commands.try_recv().ok();
         }
-        let started = Instant::now();
-        let has_time = |done| done < MAX_JOBS_PER_COMMIT && started.elapsed() < MAX_COMMIT_TIME;
+        let started = clock.now_real();
+        let has_time = |done| done < MAX_JOBS_PER_COMMIT && clock.now_real().since(started) < MAX_COMMIT_TIME;
         finish(&database, &mut waiting, has_time);
         more = after_commit(&database.connection);
     }
