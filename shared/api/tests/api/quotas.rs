@@ -170,7 +170,7 @@ async fn bytes_that_wait_answer_429_and_name_the_url_that_holds_most() {
     refused.problem(429);
     assert_eq!(refused.header("retry-after"), "10");
     let (detail, id) = (refused.detail(), bad["url_id"].as_str().unwrap());
-    let named = format!("{waiting} of them to https://receiver.example/bad ({id});");
+    let named = format!("{waiting} of them to https://receiver.example ({id});");
     assert!(detail.contains("waiting_bytes") && detail.contains(&named), "{detail}");
     assert!(!detail.contains("secret"), "{detail}");
     set(&world, json!({"waiting_bytes": waiting + 1})).await;
