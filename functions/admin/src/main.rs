@@ -13,7 +13,7 @@ use holdfast_aws::gateway;
 async fn main() -> ExitCode {
     gateway::serve_api("holdfast-admin", holdfast_egress::sender, |engine, key| {
         let operator = BuiltIn::operator(key.name, &key.key, key.description, key.change);
-        holdfast_api::router(Arc::new(App { engine, keys: Keys::new(vec![operator]) }))
+        holdfast_api::router(Arc::new(App::new(engine, Keys::new(vec![operator]))))
     })
     .await
 }

@@ -25,7 +25,7 @@ impl Function {
         let memory = Memory::new();
         let engine = Arc::new(Engine::new(memory.ports(), Settings::default()));
         let keys = Keys::single("hf_sample", memory.tenant);
-        let router = holdfast_api::router(Arc::new(App { engine: engine.clone(), keys }));
+        let router = holdfast_api::router(Arc::new(App::new(engine.clone(), keys)));
         Function { router, engine }
     }
 

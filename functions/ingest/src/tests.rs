@@ -31,7 +31,7 @@ impl Function {
         let new = NewSubscription::to("https://receiver.example/orders", "*");
         engine.subscribe(&memory.tenant, new).await.unwrap();
         let keys = Keys::single("hf_sample", memory.tenant.clone());
-        let router = holdfast_api::router(Arc::new(App { engine: Arc::new(engine), keys }));
+        let router = holdfast_api::router(Arc::new(App::new(Arc::new(engine), keys)));
         Function { router, memory }
     }
 

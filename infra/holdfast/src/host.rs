@@ -56,7 +56,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     };
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
-    let app = App { engine: Arc::clone(&engine), keys: Keys::new(vec![key.built_in()]) };
+    let app = App::new(Arc::clone(&engine), Keys::new(vec![key.built_in()]));
     let connections = Arc::new(Connections::new(bounds));
     let status = Status::new(&engine, &embedded, &connections, &clock);
     let mut router = holdfast_api::router(Arc::new(app)).merge(status::router(Arc::clone(&status)));

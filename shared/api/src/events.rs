@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use holdfast_core::engine::{
-    AcceptError, Accepted, Engine, EventView, NewEvent, OverQuota, PostError, Posted,
-};
+use holdfast_core::engine::{AcceptError, Accepted, EventView, NewEvent, OverQuota, PostError, Posted};
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
@@ -20,7 +18,7 @@ use crate::path::PathId;
 use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::suggest::quote;
-use crate::{FieldError, Problem};
+use crate::{App, FieldError, Problem};
 
 const MAX_EVENTS: usize = 100;
 const MAX_ID_BYTES: usize = 256;
@@ -30,11 +28,11 @@ const MAX_BUSY_RETRIES: usize = 60;
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn accept(
-    Producer { engine, tenant }: Producer,
+    Producer { app, tenant }: Producer,
     RequestBody(body): RequestBody,
 ) -> Result<Response, Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
-    let Posted { accepted, warnings } = post_with_retries(&engine, &tenant, &body, is_list).await?;
+    let Posted { accepted, warnings } = post_with_retries(&app, &tenant, &body, is_list).await?;
     #[derive(Serialize)]
     struct ItemsJson<'a> {
         items: &'a [Accepted],
@@ -53,7 +51,7 @@ pub(crate) async fn accept(
 
 /// The body is parsed again for every try, so that the usual case, one try, needs no copy of it.
 async fn post_with_retries(
-    engine: &Engine,
+    app: &App,
     tenant: &Tenant,
     body: &[u8],
     is_list: bool,
@@ -63,7 +61,10 @@ async fn post_with_retries(
     loop {
         // The first tick comes at once.
         ticks.tick().await;
-        match engine.post(tenant, parse_events(body, is_list)?).await {
+        let turn = app.turns.to_parse.take(tenant).await;
+        let events = parse_events(body, is_list)?;
+        drop(turn);
+        match app.engine.post(tenant, events).await {
             Ok(posted) => return Ok(posted),
             Err(PostError::OverQuota(refused)) => return Err(over_quota(&refused)),
             Err(PostError::NotAccepted(AcceptError::Busy { .. })) if retries < MAX_BUSY_RETRIES => {

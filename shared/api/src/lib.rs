@@ -22,6 +22,7 @@ mod subscription_request;
 mod subscriptions;
 mod suggest;
 mod tenants;
+mod turns;
 mod urls;
 
 use std::sync::Arc;
@@ -32,8 +33,17 @@ pub use auth::{BuiltIn, HashedKey, Keys};
 pub use openapi::DOCUMENT;
 pub use problem::{FieldError, Problem};
 pub use routes::{ROUTES, router};
+use turns::Turns;
 
 pub struct App {
     pub engine: Arc<Engine>,
     pub keys: Keys,
+    pub(crate) turns: Turns,
+}
+
+impl App {
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, keys: Keys) -> App {
+        App { engine, keys, turns: Turns::default() }
+    }
 }

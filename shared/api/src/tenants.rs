@@ -3,7 +3,9 @@
 use axum::response::Response;
 use holdfast_core::engine::{SetQuotasError, TenantView};
 use holdfast_core::rules::quota::{MAX_QUOTA, Quota, QuotaPatch, Quotas};
-use serde::Serialize;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Number;
 
 use crate::auth::{ManagedTenant, ReadableTenant};
 use crate::body::RequestBody;
@@ -77,9 +79,22 @@ fn parse_patch(body: &[u8]) -> Result<QuotaPatch, Problem> {
     if errors.is_empty() { Ok(patch) } else { Err(Problem::invalid(errors)) }
 }
 
+/// A JSON number without a fraction: 5 and 5.0 are the same to JSON Schema.
+struct WholeNumber(u64);
+
+impl<'de> Deserialize<'de> for WholeNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WholeNumber, D::Error> {
+        let number = Number::deserialize(deserializer)?;
+        let is_whole = |n: &f64| n.fract() == 0.0 && (0.0..=MAX_QUOTA as f64).contains(n);
+        let whole = number.as_u64().or_else(|| number.as_f64().filter(is_whole).map(|n| n as u64));
+        whole.map(WholeNumber).ok_or_else(|| D::Error::custom("not a whole number"))
+    }
+}
+
 fn parse_quota(fields: &mut Fields<'_>, quota: Quota) -> Option<Option<u64>> {
     let what = format!("a whole number from 1 to {MAX_QUOTA}, or null for none");
-    let given: Option<u64> = fields.removable(quota.as_str(), &what)?;
+    let given: Option<WholeNumber> = fields.removable(quota.as_str(), &what)?;
+    let given = given.map(|number| number.0);
     if let Some(value) = given.filter(|value| !(1..=MAX_QUOTA).contains(value)) {
         fields.reject(quota.as_str(), format!("must be {what}, not {value}"));
     }

@@ -126,7 +126,7 @@ pub(crate) async fn disable(admin: Admin, id: PathId, body: RequestBody) -> Resu
 }
 
 async fn change_state(
-    Admin { engine, tenant, by }: &Admin,
+    Admin { engine, tenant, by, .. }: &Admin,
     id: &PathId,
     action: OperatorAction,
     RequestBody(body): &RequestBody,

@@ -1,17 +1,35 @@
+use std::error::Error;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use h2::Reason;
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderValue, Request, Response, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::client::legacy::{self, Client};
+use hyper_util::client::proxy::matcher::Matcher;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::config::EgressConfig;
+use crate::connector::{Connector, ProxyRoute};
+use crate::meter::{Meter, MeteredAttempt};
 use crate::resolver::GuardedResolver;
 use crate::response::MAX_RESPONSE_BYTES;
 
 /// Pings detect a dead HTTP/2 connection. Without them, every attempt on it would time out until the kernel closes it.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 const PING_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a request that the receiver has certainly not processed is sent again within its attempt.
+const MAX_RESENDS: usize = 2;
+/// How much of a response's head is held at a time.
+const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
@@ -21,42 +39,99 @@ pub enum BuildError {
     ExtraRoot { number: usize, source: rustls::Error },
     #[error("TLS cannot be set up")]
     Tls(#[from] rustls::Error),
+    #[error("the proxy's URL cannot be used")]
+    Proxy,
     #[error("the resolver cannot be set up")]
     Resolver(#[from] hickory_resolver::net::NetError),
-    #[error("the HTTP client cannot be set up")]
-    Client(#[from] reqwest::Error),
 }
 
-pub(crate) fn build(config: &EgressConfig, resolver: GuardedResolver) -> Result<reqwest::Client, BuildError> {
-    if config.timeout.is_zero() {
-        return Err(BuildError::ZeroTimeout);
-    }
-    let client = reqwest::Client::builder().tls_backend_preconfigured(tls(config)?);
-    // Removes the proxies of the environment, so it comes before the configured one is set.
-    let client = client.no_proxy();
-    let client = match &config.proxy {
-        Some(proxy) => {
-            let host = proxy.url().host_str().unwrap_or_default();
-            let client = client.dns_resolver(resolver.for_proxy(host));
-            client.proxy(reqwest::Proxy::all(proxy.url().clone())?)
+/// Sends requests on connections that are reused.
+pub(crate) struct HttpClient {
+    client: Client<Connector, Full<Bytes>>,
+    /// For requests that the proxy reads itself. A tunnel is authorized when it is opened.
+    proxy_auth: Option<HeaderValue>,
+}
+
+/// A response whose body is still to be read.
+pub(crate) struct Received {
+    pub(crate) response: Response<Incoming>,
+    /// To be kept until the body is read.
+    pub(crate) metered: Option<MeteredAttempt>,
+}
+
+impl HttpClient {
+    pub(crate) fn new(config: &EgressConfig, resolver: GuardedResolver) -> Result<HttpClient, BuildError> {
+        if config.timeout.is_zero() {
+            return Err(BuildError::ZeroTimeout);
         }
-        None => client.dns_resolver(resolver),
-    };
-    let client = client
-        .redirect(Policy::none())
-        .referer(false)
-        .tcp_nodelay(true)
-        // The client divides this timeout between the addresses of a name, so that one dead address does not use up the
-        // sender's own deadline.
-        .connect_timeout(config.timeout)
-        .pool_idle_timeout(config.pool_idle_timeout)
-        .pool_max_idle_per_host(config.pool_max_idle_per_host)
-        // A receiver need not send what is not read.
-        .http2_initial_stream_window_size(u32::try_from(MAX_RESPONSE_BYTES).ok())
-        .http2_keep_alive_interval(PING_INTERVAL)
-        .http2_keep_alive_timeout(PING_TIMEOUT)
-        .build()?;
-    Ok(client)
+        let proxy = proxy_route(config)?;
+        let resolver = match &config.proxy {
+            Some(proxy) => resolver.for_proxy(proxy.url().host_str().unwrap_or_default()),
+            None => resolver,
+        };
+        let proxy_auth = proxy.as_ref().and_then(|proxy| proxy.auth.clone());
+        let connector = Connector::new(resolver, tls(config)?, proxy, config.timeout);
+        let client = Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(config.pool_idle_timeout)
+            .pool_max_idle_per_host(config.pool_max_idle_per_host)
+            .http1_max_buf_size(MAX_HEAD_BYTES)
+            // A receiver need not send what is not read.
+            .http2_initial_stream_window_size(u32::try_from(MAX_RESPONSE_BYTES).ok())
+            .http2_keep_alive_interval(PING_INTERVAL)
+            .http2_keep_alive_timeout(PING_TIMEOUT)
+            .build(connector);
+        Ok(HttpClient { client, proxy_auth })
+    }
+
+    pub(crate) async fn execute(&self, mut request: Request<Full<Bytes>>) -> Result<Received, legacy::Error> {
+        if let Some(auth) = &self.proxy_auth
+            && request.uri().scheme_str() == Some("http")
+        {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
+        }
+        for _ in 0..MAX_RESENDS {
+            match self.send(request.clone()).await {
+                Err(error) if is_unprocessed(&error) => {}
+                result => return result,
+            }
+        }
+        self.send(request).await
+    }
+
+    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Received, legacy::Error> {
+        let mut connection = capture_connection(&mut request);
+        let metered = pin!(async {
+            let connected = connection.wait_for_connection_metadata().await;
+            connected.as_ref().and_then(Meter::of).map(Meter::start_attempt)
+        });
+        match select(self.client.request(request), metered).await {
+            Either::Left((response, _)) => Ok(Received { response: response?, metered: None }),
+            Either::Right((metered, response)) => Ok(Received { response: response.await?, metered }),
+        }
+    }
+}
+
+/// Whether the receiver says that it has not processed the request: it is shutting the connection down, or had no capacity.
+fn is_unprocessed(error: &legacy::Error) -> bool {
+    let mut next = error.source();
+    while let Some(link) = next {
+        if let Some(error) = link.downcast_ref::<h2::Error>() {
+            return error.is_remote()
+                && (error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
+                    || error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM));
+        }
+        next = link.source();
+    }
+    false
+}
+
+fn proxy_route(config: &EgressConfig) -> Result<Option<ProxyRoute>, BuildError> {
+    let Some(proxy) = &config.proxy else { return Ok(None) };
+    let all = Matcher::builder().all(proxy.url().as_str()).build();
+    let intercepted = all.intercept(&Uri::from_static("http://receiver.example")).ok_or(BuildError::Proxy)?;
+    Ok(Some(ProxyRoute { uri: intercepted.uri().clone(), auth: intercepted.basic_auth().cloned() }))
 }
 
 /// Trusts the public certificate authorities as of build time: the same ones on every machine, and none has to be installed.

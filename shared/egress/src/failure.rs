@@ -5,8 +5,10 @@ use std::time::Duration;
 use holdfast_core::ports::{AttemptResponse, FailureKind};
 use holdfast_core::rules::guard::Refusal;
 use holdfast_core::rules::shortage::Shortage;
+use hyper_util::client::legacy;
 use rustls::InvalidMessage;
 
+use crate::meter::TooManyBytes;
 use crate::resolver::Unresolved;
 use crate::text;
 
@@ -50,41 +52,52 @@ pub(crate) fn incomplete_within(timeout: Duration, status: u16) -> AttemptRespon
     )
 }
 
-/// Classifies an error of the HTTP client. Only the texts of its sources are used: its own contains the URL.
-pub(crate) fn from_client(error: &reqwest::Error, timeout: Duration) -> Result<AttemptResponse, Shortage> {
-    let causes = Causes::of(error);
-    // What stops a connection from being opened is not the receiver's doing. One that broke later was made, and counts.
-    if let Some(shortage) = causes.shortage.filter(|_| error.is_connect()) {
-        return Err(shortage);
+/// Classifies an error from before the response's head.
+pub(crate) fn from_client(error: &legacy::Error, timeout: Duration) -> Result<AttemptResponse, Shortage> {
+    let causes = Causes::of(error.source());
+    if !error.is_connect() {
+        return Ok(describe(&causes, timeout));
     }
-    match causes.unresolved {
-        Some(unresolved) => unresolved,
-        None => Ok(describe(error, &causes, timeout)),
+    if let Some(unresolved) = causes.unresolved {
+        return unresolved;
+    }
+    // What stops a connection from being opened is not the receiver's doing. One that broke later was made, and counts.
+    match causes.shortage {
+        Some(shortage) => Err(shortage),
+        None => Ok(describe_connect(&causes, timeout)),
     }
 }
 
-fn describe(error: &reqwest::Error, causes: &Causes, timeout: Duration) -> AttemptResponse {
+/// Classifies an error from within the response's body.
+pub(crate) fn from_body(error: &hyper::Error, timeout: Duration) -> AttemptResponse {
+    describe(&Causes::of(Some(error)), timeout)
+}
+
+fn describe_connect(causes: &Causes, timeout: Duration) -> AttemptResponse {
     if let Some(detail) = &causes.tls {
         return failed(FailureKind::Tls, format!("TLS failed: {detail}"));
     }
-    if error.is_timeout() {
+    match causes.io {
+        Some(io::ErrorKind::TimedOut) => no_response_within(timeout),
+        // Connecting fails as refused or unreachable. A connection that breaks was established already, so this is the handshake.
+        Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+            failed(FailureKind::Tls, "the connection was closed during the TLS handshake")
+        }
+        _ => failed(FailureKind::Connect, format!("could not connect: {}", causes.deepest())),
+    }
+}
+
+fn describe(causes: &Causes, timeout: Duration) -> AttemptResponse {
+    if let Some(detail) = &causes.tls {
+        return failed(FailureKind::Tls, format!("TLS failed: {detail}"));
+    }
+    if causes.timed_out || causes.io == Some(io::ErrorKind::TimedOut) {
         return no_response_within(timeout);
     }
-    let deepest = causes.deepest.as_deref().unwrap_or("unknown cause");
-    if error.is_builder() {
-        return invalid_request(deepest);
+    if causes.too_many_bytes {
+        return failed(FailureKind::Body, TooManyBytes.to_string());
     }
-    if error.is_connect() {
-        return match causes.io {
-            // Connecting fails as refused or unreachable. A connection that breaks was established already, so this is the
-            // handshake.
-            Some(
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe,
-            ) => failed(FailureKind::Tls, "the connection was closed during the TLS handshake"),
-            _ => failed(FailureKind::Connect, format!("could not connect: {deepest}")),
-        };
-    }
-    failed(FailureKind::Body, format!("no complete HTTP response: {deepest}"))
+    failed(FailureKind::Body, format!("no complete HTTP response: {}", causes.deepest()))
 }
 
 /// What an error's chain of sources says.
@@ -94,20 +107,25 @@ struct Causes {
     tls: Option<String>,
     io: Option<io::ErrorKind>,
     shortage: Option<Shortage>,
+    timed_out: bool,
+    too_many_bytes: bool,
     deepest: Option<String>,
 }
 
 impl Causes {
-    fn of(error: &reqwest::Error) -> Causes {
+    fn of(first: Option<&(dyn Error + 'static)>) -> Causes {
         let mut causes = Causes::default();
-        let mut next = error.source();
+        let mut next = first;
         while let Some(link) = next {
             causes.deepest = Some(link.to_string());
             next = link.source();
+            causes.too_many_bytes |= link.is::<TooManyBytes>();
             if let Some(error) = link.downcast_ref::<Unresolved>() {
                 causes.unresolved = Some(unresolved(error));
             } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
                 causes.tls = Some(describe_tls(error));
+            } else if let Some(error) = link.downcast_ref::<hyper::Error>() {
+                causes.timed_out |= error.is_timeout();
             } else if let Some(error) = link.downcast_ref::<io::Error>() {
                 causes.io = Some(error.kind());
                 causes.shortage = error.raw_os_error().and_then(Shortage::of_os_error).or(causes.shortage);
@@ -118,6 +136,10 @@ impl Causes {
             }
         }
         causes
+    }
+
+    fn deepest(&self) -> &str {
+        self.deepest.as_deref().unwrap_or("unknown cause")
     }
 }
 

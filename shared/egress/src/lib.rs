@@ -15,17 +15,19 @@
 //! - A look-up has two fifths of the attempt's timeout and ends with the attempt. Attempts to one name share one look-up, and its answer
 //!   is used for its time to live ([`LookupLimits`]). A name that hangs or has no address is the URL's failure. A look-up beyond our
 //!   limits is not: the attempt ends as a [`Shortage`](holdfast_core::rules::shortage::Shortage).
-//! - At most [`MAX_RESPONSE_BYTES`] of a response's body are read, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is
-//!   invisible.
+//! - At most [`MAX_ATTEMPT_BYTES`] are read for an attempt, counted from the first byte of the connection, at most
+//!   [`MAX_RESPONSE_BYTES`] of them as the response's body, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is invisible.
 //!
-//! `client` builds the HTTP client. `lookup` asks the name servers, `names`
+//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them. `lookup` asks the name servers, `names`
 //! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
 mod client;
 mod config;
+mod connector;
 mod failure;
 mod lookup;
+mod meter;
 mod names;
 mod resolver;
 mod response;
@@ -36,5 +38,6 @@ mod text;
 pub use client::BuildError;
 pub use config::{EgressConfig, LookupLimits};
 pub use lookup::{Answer, Lookup, LookupError, SystemLookup};
+pub use meter::MAX_ATTEMPT_BYTES;
 pub use response::{MAX_EXCERPT_BYTES, MAX_RESPONSE_BYTES};
 pub use sender::{HttpSender, sender};

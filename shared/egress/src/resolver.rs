@@ -1,11 +1,14 @@
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::guard::{Guard, Refusal};
 use holdfast_core::rules::shortage::Shortage;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
+use tower_service::Service;
 
 use crate::names::{NameError, Names};
 
@@ -80,8 +83,16 @@ impl GuardedResolver {
     }
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Unresolved;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Unresolved>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Unresolved>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let resolver = self.clone();
         // Read here and not in the future, which the client may move to a task of its own when another connection becomes free first.
         let tenant = TENANT.try_with(Tenant::clone).ok();
@@ -93,7 +104,7 @@ impl Resolve for GuardedResolver {
             };
             // The client replaces port 0 with the URL's port.
             let found: Vec<_> = found.iter().map(|address| SocketAddr::new(*address, 0)).collect();
-            Ok(Box::new(found.into_iter()) as Addrs)
+            Ok(found.into_iter())
         })
     }
 }

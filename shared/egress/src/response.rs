@@ -1,4 +1,5 @@
-use reqwest::Response;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 use crate::text;
 
@@ -10,19 +11,20 @@ pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 /// A UTF-8 character that starts within the limit may end this many bytes after it.
 const MAX_CHAR_REST: usize = 3;
 
-/// Reads the body to its end or to [`MAX_RESPONSE_BYTES`] and returns its beginning.
-pub(crate) async fn read_excerpt(mut response: Response) -> Result<String, reqwest::Error> {
+/// Reads the body to its end or to [`MAX_RESPONSE_BYTES`]. Returns its beginning, and whether it was read to its end.
+pub(crate) async fn read_excerpt(mut body: Incoming) -> Result<(String, bool), hyper::Error> {
     let mut kept = Vec::new();
     let mut read = 0;
-    while let Some(chunk) = response.chunk().await? {
+    while let Some(frame) = body.frame().await {
+        let Ok(chunk) = frame?.into_data() else { continue };
         let room = MAX_EXCERPT_BYTES + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
         if read >= MAX_RESPONSE_BYTES {
-            break;
+            return Ok((as_text(&kept), false));
         }
     }
-    Ok(as_text(&kept))
+    Ok((as_text(&kept), true))
 }
 
 fn as_text(bytes: &[u8]) -> String {

@@ -1,7 +1,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use holdfast_core::time::Timestamp;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use http::header::{HeaderMap, RETRY_AFTER};
 
 /// The wait that a `retry-after` header asks for, in seconds or as a date. An invalid header is ignored.
 pub(crate) fn parse(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {

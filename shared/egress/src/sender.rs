@@ -2,15 +2,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Refused, Sender};
 use holdfast_core::rules::guard::{EgressPolicy, Guard};
 use holdfast_core::rules::shortage::Shortage;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Request, Response, Url};
+use http::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, Uri};
+use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
+use url::{Position, Url};
 
-use crate::client::{self, BuildError};
+use crate::client::{BuildError, HttpClient, Received};
 use crate::config::EgressConfig;
 use crate::failure;
 use crate::lookup::{Lookup, SystemLookup};
@@ -24,7 +27,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Makes attempts with one HTTP client, whose connections are reused.
 pub struct HttpSender {
-    client: Client,
+    client: HttpClient,
     guard: Arc<Guard>,
     resolver: GuardedResolver,
     /// All connections go to a proxy, so the client does not resolve the receivers' names itself.
@@ -58,22 +61,22 @@ impl HttpSender {
         let guard = Arc::new(config.guard.clone());
         let names = Names::new(lookup, config.lookups, config.lookup_deadline());
         let resolver = GuardedResolver::new(Arc::clone(&guard), names);
-        let client = client::build(&config, resolver.clone())?;
+        let client = HttpClient::new(&config, resolver.clone())?;
         let uses_proxy = config.proxy.is_some();
         Ok(HttpSender { client, guard, resolver, uses_proxy, timeout: config.timeout, clock })
     }
 
     async fn attempt(&self, request: AttemptRequest, deadline: Instant) -> Result<AttemptResponse, Shortage> {
         let tenant = request.tenant.clone();
-        let request = match to_http(request) {
-            Ok(request) => request,
+        let (url, request) = match to_http(request) {
+            Ok(parsed) => parsed,
             Err(invalid) => return Ok(invalid),
         };
-        if let Err(refusal) = self.guard.check_url(request.url()) {
+        if let Err(refusal) = self.guard.check_url(&url) {
             return Ok(failure::blocked(&refusal));
         }
-        match timeout_at(deadline, self.execute(tenant, request)).await {
-            Ok(Ok(response)) => self.finish(response, deadline).await,
+        match timeout_at(deadline, self.execute(tenant, &url, request)).await {
+            Ok(Ok(received)) => Ok(self.finish(received, deadline).await),
             Ok(Err(failed)) => failed,
             Err(_) => Ok(failure::no_response_within(self.timeout)),
         }
@@ -82,25 +85,34 @@ impl HttpSender {
     async fn execute(
         &self,
         tenant: Tenant,
-        request: Request,
-    ) -> Result<Response, Result<AttemptResponse, Shortage>> {
+        url: &Url,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Received, Result<AttemptResponse, Shortage>> {
         // Without a proxy, the client calls the resolver itself, when it needs a new connection.
-        if let Some(name) = request.url().domain().filter(|_| self.uses_proxy) {
-            let checked = self.resolver.addresses(Some(&tenant), name).await;
-            checked.map_err(|error| failure::unresolved(&error))?;
+        if let Some(name) = url.domain().filter(|_| self.uses_proxy) {
+            self.resolver
+                .addresses(Some(&tenant), name)
+                .await
+                .map_err(|error| failure::unresolved(&error))?;
         }
         let sent = resolver::as_tenant(tenant, self.client.execute(request)).await;
         sent.map_err(|error| failure::from_client(&error, self.timeout))
     }
 
     /// A response counts only when it is complete, up to the size that is read.
-    async fn finish(&self, response: Response, deadline: Instant) -> Result<AttemptResponse, Shortage> {
+    async fn finish(&self, received: Received, deadline: Instant) -> AttemptResponse {
+        let Received { response, metered } = received;
         let status = response.status().as_u16();
         let retry_after = retry_after::parse(response.headers(), self.clock.now_real());
-        match timeout_at(deadline, response::read_excerpt(response)).await {
-            Ok(Ok(excerpt)) => Ok(AttemptResponse::Status { status, excerpt, retry_after }),
-            Ok(Err(error)) => failure::from_client(&error, self.timeout),
-            Err(_) => Ok(failure::incomplete_within(self.timeout, status)),
+        match timeout_at(deadline, response::read_excerpt(response.into_body())).await {
+            Ok(Ok((excerpt, is_complete))) => {
+                if let Some(metered) = metered.filter(|_| is_complete) {
+                    metered.complete();
+                }
+                AttemptResponse::Status { status, excerpt, retry_after }
+            }
+            Ok(Err(error)) => failure::from_body(&error, self.timeout),
+            Err(_) => failure::incomplete_within(self.timeout, status),
         }
     }
 }
@@ -126,16 +138,19 @@ impl Sender for HttpSender {
 }
 
 /// The HTTP client's form of the request, or the failure to record if it is invalid.
-fn to_http(request: AttemptRequest) -> Result<Request, AttemptResponse> {
+fn to_http(request: AttemptRequest) -> Result<(Url, Request<Full<Bytes>>), AttemptResponse> {
     let url =
         Url::parse(&request.url).map_err(|e| failure::invalid_request(format!("the URL is invalid: {e}")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(failure::invalid_request("the URL must start with https:// or http://"));
     }
-    let mut http = Request::new(reqwest::Method::POST, url);
+    let uri: Uri = url[..Position::AfterQuery].parse().map_err(failure::invalid_request)?;
+    let mut http = Request::new(Full::new(request.body));
+    *http.method_mut() = Method::POST;
+    *http.uri_mut() = uri;
     *http.headers_mut() = to_http_headers(request.headers)?;
-    *http.body_mut() = Some(request.body.into());
-    Ok(http)
+    http.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    Ok((url, http))
 }
 
 fn to_http_headers(given: Vec<(&'static str, String)>) -> Result<HeaderMap, AttemptResponse> {

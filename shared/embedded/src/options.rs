@@ -18,6 +18,9 @@ pub struct Options {
     pub group_messages: usize,
     /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,
+    /// How many bytes of bodies can be in flight in each queue: an attempt holds its body. A tenant may have a quarter of them, and
+    /// each at least one body.
+    pub in_flight_bytes: u64,
     pub readers: usize,
 }
 
@@ -31,6 +34,7 @@ impl Default for Options {
             memory_messages: 100_000,
             group_messages: 1_000,
             memory_bytes: 64 << 20,
+            in_flight_bytes: 256 << 20,
             readers: 4,
         }
     }

@@ -11,11 +11,12 @@ use holdfast_core::rules::access::Role;
 
 use super::caller::{Caller, tenant_param};
 use super::list_scope::ListScope;
+use crate::turns::Turn;
 use crate::{App, Problem};
 
 /// May post events of this tenant.
 pub(crate) struct Producer {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) app: Arc<App>,
     pub(crate) tenant: Tenant,
 }
 
@@ -25,6 +26,8 @@ pub(crate) struct Admin {
     pub(crate) tenant: Tenant,
     /// For histories: the id of the key, or the name of a built-in one.
     pub(crate) by: String,
+    /// Until the request is answered.
+    pub(crate) _turn: Turn,
 }
 
 /// May do everything, with keys too.
@@ -44,7 +47,7 @@ impl FromRequestParts<Arc<App>> for Producer {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Producer, Problem> {
         let caller = Caller::authenticate(Role::Ingest, parts, app).await?;
-        Ok(Producer { engine: Arc::clone(&app.engine), tenant: caller.tenant(parts, app).await? })
+        Ok(Producer { app: Arc::clone(app), tenant: caller.tenant(parts, app).await? })
     }
 }
 
@@ -54,7 +57,8 @@ impl FromRequestParts<Arc<App>> for Admin {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Admin, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let tenant = caller.tenant(parts, app).await?;
-        Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by })
+        let turn = app.turns.for_others.take(&tenant).await;
+        Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by, _turn: turn })
     }
 }
 
@@ -63,8 +67,13 @@ impl FromRequestParts<Arc<App>> for ListScope {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<ListScope, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
-        let named = caller.named_tenant(parts, app).await?;
-        Ok(ListScope { app: Arc::clone(app), tenant: named.or(caller.home) })
+        let tenant = caller.named_tenant(parts, app).await?.or(caller.home);
+        let turn = match &tenant {
+            Some(tenant) => Some(app.turns.for_others.take(tenant).await),
+            // All tenants' things are for operators.
+            None => None,
+        };
+        Ok(ListScope { app: Arc::clone(app), tenant, _turn: turn })
     }
 }
 

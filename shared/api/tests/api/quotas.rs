@@ -142,6 +142,20 @@ async fn an_invalid_post_uses_nothing_of_the_rate() {
 }
 
 #[tokio::test]
+async fn a_quota_may_be_written_with_a_fraction_of_zero() {
+    let world = World::new();
+    let seen = world.patch(PATH, r#"{"events_per_second":16165.0,"subscriptions":1e3}"#).await.json(200);
+    assert_eq!(
+        (&seen["quotas"]["events_per_second"], &seen["quotas"]["subscriptions"]),
+        (&json!(16165), &json!(1000))
+    );
+    for bad in ["1.5", "-1.0", "1e300", "0.0"] {
+        let refused = world.patch(PATH, format!(r#"{{"events_per_second":{bad}}}"#)).await;
+        assert_eq!(refused.problem(400), ["events_per_second"], "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn a_subscription_over_the_quota_answers_409_and_names_it() {
     let world = World::new();
     set(&world, json!({"subscriptions": 1})).await;

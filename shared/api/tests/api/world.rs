@@ -160,7 +160,7 @@ impl World {
         };
         let ports = Ports { queue: queue.clone(), sender: receiver.clone(), ..memory.ports() };
         let engine = Arc::new(Engine::new(ports, settings));
-        let router = router(Arc::new(App { engine: engine.clone(), keys }));
+        let router = router(Arc::new(App::new(engine.clone(), keys)));
         let backlog = Arc::new(memory.backlog());
         World { router, store: memory.store, clock: memory.clock, queue, backlog, receiver, engine }
     }
@@ -195,7 +195,7 @@ impl World {
 
     fn with_ports(&self, ports: Ports, keys: Keys) -> World {
         let engine = Arc::new(Engine::new(ports, self.engine.settings().clone()));
-        let router = router(Arc::new(App { engine: engine.clone(), keys }));
+        let router = router(Arc::new(App::new(engine.clone(), keys)));
         World { router, engine, ..self.clone() }
     }
 

@@ -43,6 +43,7 @@ pub(super) struct Limits {
     pub(super) tenant_messages: usize,
     pub(super) group_messages: usize,
     pub(super) bytes: usize,
+    pub(super) in_flight_bytes: u64,
 }
 
 impl Limits {
@@ -58,6 +59,7 @@ impl Limits {
             tenant_messages: options.memory_messages.div_ceil(2),
             group_messages: options.group_messages.max(1),
             bytes: options.memory_bytes,
+            in_flight_bytes: options.in_flight_bytes,
         }
     }
 
@@ -79,6 +81,7 @@ pub(super) struct Group {
     pub(super) delayed: BTreeSet<Place>,
     pub(super) in_memory: usize,
     pub(super) in_flight: usize,
+    pub(super) in_flight_bytes: u64,
     pub(super) in_turn: bool,
     /// The first place from which messages may be only in the file. Messages after it may be in memory too, if they were there
     /// before it was set.
@@ -97,6 +100,7 @@ impl Group {
             delayed: BTreeSet::new(),
             in_memory: 0,
             in_flight: 0,
+            in_flight_bytes: 0,
             in_turn: false,
             horizon: None,
             is_loading: false,
@@ -134,21 +138,24 @@ impl Group {
 pub(super) struct Counts {
     pub(super) in_memory: usize,
     pub(super) in_flight: usize,
+    pub(super) in_flight_bytes: u64,
     /// The size of all its bodies, in memory or not.
     pub(super) body_bytes: u64,
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, in_memory: usize, in_flight: usize, body_bytes: u64) {
-        self.in_memory += in_memory;
-        self.in_flight += in_flight;
-        self.body_bytes += body_bytes;
+    pub(super) fn add(&mut self, group: &Group) {
+        self.in_memory += group.in_memory;
+        self.in_flight += group.in_flight;
+        self.in_flight_bytes += group.in_flight_bytes;
+        self.body_bytes += group.body_bytes;
     }
 
-    pub(super) fn take(&mut self, in_memory: usize, in_flight: usize, body_bytes: u64) {
-        self.in_memory -= in_memory;
-        self.in_flight -= in_flight;
-        self.body_bytes -= body_bytes;
+    pub(super) fn subtract(&mut self, group: &Group) {
+        self.in_memory -= group.in_memory;
+        self.in_flight -= group.in_flight;
+        self.in_flight_bytes -= group.in_flight_bytes;
+        self.body_bytes -= group.body_bytes;
     }
 
     pub(super) fn is_zero(&self) -> bool {

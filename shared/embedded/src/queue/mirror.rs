@@ -9,7 +9,7 @@ use holdfast_core::time::{Now, Timestamp};
 
 use super::entry::{Decoded, Entry, Load, Place, Sizes, State, Taken, Wait};
 use super::group::{Counts, Group, GroupId, Limits};
-use super::share::Slots;
+use super::share::{HeldBytes, Slots};
 use super::turns::Turns;
 
 /// The part of one queue that is in memory: some messages of every group. The others wait in the file, in the order of their
@@ -28,6 +28,7 @@ pub(super) struct Mirror {
     /// By the real clock.
     invisible: BTreeSet<(Timestamp, i64)>,
     in_flight: usize,
+    in_flight_bytes: u64,
     /// All messages of the queue, in memory or not.
     messages: u64,
     /// The size of the payloads that are in memory.
@@ -48,6 +49,7 @@ impl Mirror {
             delayed: BTreeSet::new(),
             invisible: BTreeSet::new(),
             in_flight: 0,
+            in_flight_bytes: 0,
             messages: 0,
             bytes: 0,
             deleting: HashSet::new(),
@@ -151,10 +153,9 @@ impl Mirror {
         if group.tenant.is_empty()
             && let Ok(message) = &message
         {
-            let Group { in_memory, in_flight, body_bytes, .. } = *group;
-            self.tenants.entry(Arc::clone(&group.tenant)).or_default().take(in_memory, in_flight, body_bytes);
+            self.tenants.entry(Arc::clone(&group.tenant)).or_default().subtract(group);
             group.name_after(message);
-            self.tenants.entry(Arc::clone(&group.tenant)).or_default().add(in_memory, in_flight, body_bytes);
+            self.tenants.entry(Arc::clone(&group.tenant)).or_default().add(group);
         }
         group.in_memory += 1;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
@@ -212,7 +213,7 @@ impl Mirror {
     /// Removes a message from the collection of its state.
     fn leave_state(&mut self, id: i64) {
         let Some(entry) = self.entries.get(&id) else { return };
-        let (group_id, state) = (entry.group, entry.state);
+        let (group_id, state, body_bytes) = (entry.group, entry.state, entry.sizes.body);
         let Some(group) = self.groups.get_mut(&group_id) else { return };
         match state {
             State::Delayed { deliver_at } => {
@@ -225,9 +226,12 @@ impl Mirror {
             State::InFlight { until } => {
                 self.invisible.remove(&(until, id));
                 self.in_flight -= 1;
+                self.in_flight_bytes -= body_bytes;
                 group.in_flight -= 1;
+                group.in_flight_bytes -= body_bytes;
                 if let Some(counts) = self.tenants.get_mut(&group.tenant) {
                     counts.in_flight -= 1;
+                    counts.in_flight_bytes -= body_bytes;
                 }
                 self.enrol(group_id);
             }
@@ -253,7 +257,8 @@ impl Mirror {
         let slots = Slots { total: self.limits.slots, in_flight: self.in_flight };
         // Counting takes a while, and with many free slots it does not matter.
         let tenants = if slots.are_scarce(wanted) { self.active_tenants() } else { 1 };
-        Shares { slots, tenants }
+        let bytes = (self.in_flight_bytes, self.limits.in_flight_bytes);
+        Shares { slots, tenants, bytes }
     }
 
     /// How many tenants have messages in flight, or messages that could be.
@@ -274,41 +279,30 @@ impl Mirror {
             let Some(group) = self.groups.get_mut(&id) else { continue };
             group.in_turn = false;
             let room = self.limits.group_in_flight.saturating_sub(group.in_flight);
-            let count = granted.min(room).min(group.ready.len());
-            let ids: Vec<i64> = group.ready.drain(..count).collect();
-            group.in_flight += count;
-            self.in_flight += count;
-            if let Some(counts) = self.tenants.get_mut(&group.tenant) {
-                counts.in_flight += count;
-            }
-            for id in ids {
-                self.hand_out(id, until, &mut taken);
+            let counts = self.tenants.entry(Arc::clone(&group.tenant)).or_default();
+            for _ in 0..granted.min(room) {
+                let held = HeldBytes { total: self.in_flight_bytes, of_tenant: counts.in_flight_bytes };
+                let Some(id) =
+                    group.ready.front().copied().filter(|_| held.has_room(self.limits.in_flight_bytes))
+                else {
+                    break;
+                };
+                group.ready.pop_front();
+                let Some(entry) = self.entries.get_mut(&id) else { continue };
+                self.in_flight += 1;
+                self.in_flight_bytes += entry.sizes.body;
+                group.in_flight += 1;
+                group.in_flight_bytes += entry.sizes.body;
+                counts.in_flight += 1;
+                counts.in_flight_bytes += entry.sizes.body;
+                hand_out(id, entry, until, &mut taken);
+                self.invisible.insert((until, id));
             }
             self.enrol(id);
             self.load_if_wanted(id);
             self.forget_if_empty(id);
         }
         taken
-    }
-
-    fn hand_out(&mut self, id: i64, until: Timestamp, taken: &mut Taken) {
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.state = State::InFlight { until };
-        entry.received = entry.received.saturating_add(1);
-        // The next opening adds one to the stored count: that covers one receipt, not two.
-        if entry.received - entry.stored > 1 {
-            entry.stored = entry.received - 1;
-            taken.counts.push((id, entry.stored));
-        }
-        if entry.without_body {
-            taken.without_body.push((taken.received.len(), id));
-        }
-        taken.received.push(Received {
-            message: entry.message.clone(),
-            receipt: Receipt(format!("{id}.{}", entry.received)),
-            receive_count: entry.received,
-        });
-        self.invisible.insert((until, id));
     }
 
     /// The message that a receipt names, unless it was received again since.
@@ -430,13 +424,36 @@ impl Mirror {
 struct Shares {
     slots: Slots,
     tenants: usize,
+    /// The bytes of bodies in flight, and how many there may be.
+    bytes: (u64, u64),
 }
 
 impl Shares {
     fn grant(&self, counts: &HashMap<Arc<str>, Counts>, tenant: &str, wanted: usize) -> usize {
-        let in_flight = counts.get(tenant).map_or(0, |counts| counts.in_flight);
-        self.slots.grant(wanted, in_flight, self.tenants)
+        let (in_flight, of_tenant) =
+            counts.get(tenant).map_or((0, 0), |counts| (counts.in_flight, counts.in_flight_bytes));
+        let (total, limit) = self.bytes;
+        let has_room = HeldBytes { total, of_tenant }.has_room(limit);
+        if has_room { self.slots.grant(wanted, in_flight, self.tenants) } else { 0 }
     }
+}
+
+fn hand_out(id: i64, entry: &mut Entry, until: Timestamp, taken: &mut Taken) {
+    entry.state = State::InFlight { until };
+    entry.received = entry.received.saturating_add(1);
+    // The next opening adds one to the stored count: that covers one receipt, not two.
+    if entry.received - entry.stored > 1 {
+        entry.stored = entry.received - 1;
+        taken.counts.push((id, entry.stored));
+    }
+    if entry.without_body {
+        taken.without_body.push((taken.received.len(), id));
+    }
+    taken.received.push(Received {
+        message: entry.message.clone(),
+        receipt: Receipt(format!("{id}.{}", entry.received)),
+        receive_count: entry.received,
+    });
 }
 
 fn has_body(message: &Decoded) -> bool {

@@ -34,6 +34,20 @@ impl Slots {
     }
 }
 
+/// The bytes of bodies that attempts in flight hold, of all tenants and of one.
+#[derive(Clone, Copy)]
+pub(super) struct HeldBytes {
+    pub(super) total: u64,
+    pub(super) of_tenant: u64,
+}
+
+impl HeldBytes {
+    /// Whether the tenant may hold one more body. A tenant without any always may.
+    pub(super) fn has_room(self, limit: u64) -> bool {
+        self.of_tenant == 0 || (self.total < limit && self.of_tenant < limit / 4)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,6 +72,15 @@ mod tests {
         assert_eq!(grant(10, 69, 2), 1, "the one with less does not");
         assert_eq!(grant(35, 35, 2), 0, "both have their share");
         assert_eq!(grant(36, 30, 2), 4, "free slots that no other wants are not wasted");
+    }
+
+    #[test]
+    fn a_tenant_holds_a_quarter_of_the_bytes_and_each_at_least_one_body() {
+        let has_room = |total, of_tenant| HeldBytes { total, of_tenant }.has_room(100);
+        assert!(has_room(0, 0) && has_room(24, 24) && has_room(99, 24));
+        assert!(!has_room(25, 25), "its quarter");
+        assert!(!has_room(100, 1), "all are held");
+        assert!(has_room(200, 0), "but it has none");
     }
 
     #[test]

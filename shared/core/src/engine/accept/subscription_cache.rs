@@ -24,6 +24,8 @@ const PAGE: usize = 500;
 const MAX_CHANGES: u64 = 200;
 /// How much of a search is done before other tasks have their turn: a few milliseconds.
 const WORK_PER_TURN: usize = 50_000;
+/// Before a search counts as long. Every post has this much at once, however many a tenant makes at the same time.
+const WORK_AT_ONCE: usize = 5_000;
 
 #[derive(Default)]
 pub(crate) struct SubscriptionCache(Mutex<Cached>);
@@ -207,7 +209,7 @@ impl Engine {
         (event_type, body): (&str, &[u8]),
     ) -> Vec<Arc<Member>> {
         let mut search = subscriptions.search(event_type, body);
-        if !search.step(WORK_PER_TURN) {
+        if !search.step(WORK_AT_ONCE) {
             let of_tenant = self.subscriptions.lock().get(tenant);
             let _turn = of_tenant.long_search.lock().await;
             while !search.step(WORK_PER_TURN) {

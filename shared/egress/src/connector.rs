@@ -1,0 +1,197 @@
+//! Opens connections: to receivers, or through the operator's proxy.
+
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::{HeaderValue, Uri};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{DefaultServerNameResolver, HttpsConnector};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+use crate::meter::Metered;
+use crate::resolver::GuardedResolver;
+
+/// Finds dead connections that HTTP/1.1 keeps open, in seconds.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// The proxy as the client uses it.
+#[derive(Clone)]
+pub(crate) struct ProxyRoute {
+    pub(crate) uri: Uri,
+    pub(crate) auth: Option<HeaderValue>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Connector {
+    route: Route,
+    /// Ends a connection attempt that goes on without its attempt, because another connection became free first.
+    timeout: Duration,
+}
+
+#[derive(Clone)]
+enum Route {
+    Direct(HttpsConnector<MeteredConnector>),
+    Proxy {
+        uri: Uri,
+        to_proxy: HttpsConnector<MeteredConnector>,
+        tunnel: Box<HttpsConnector<Tunnel<HttpsConnector<MeteredConnector>>>>,
+    },
+}
+
+impl Connector {
+    pub(crate) fn new(
+        resolver: GuardedResolver,
+        tls: ClientConfig,
+        proxy: Option<ProxyRoute>,
+        timeout: Duration,
+    ) -> Connector {
+        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
+        // Divided between the addresses of a name, so that one dead address does not use up the deadline of the attempt.
+        tcp.set_connect_timeout(Some(timeout));
+        let metered = MeteredConnector(tcp);
+        let route = match proxy {
+            None => Route::Direct(with_tls(metered, tls)),
+            Some(proxy) => {
+                // The tunnel is asked for in HTTP/1.1.
+                let mut proxy_tls = tls.clone();
+                proxy_tls.alpn_protocols.clear();
+                let to_proxy = with_tls(metered, proxy_tls);
+                let mut tunnel = Tunnel::new(proxy.uri.clone(), to_proxy.clone());
+                if let Some(auth) = proxy.auth {
+                    tunnel = tunnel.with_auth(auth);
+                }
+                Route::Proxy { uri: proxy.uri, to_proxy, tunnel: Box::new(with_tls(tunnel, tls)) }
+            }
+        };
+        Connector { route, timeout }
+    }
+}
+
+fn with_tls<T>(connector: T, tls: ClientConfig) -> HttpsConnector<T> {
+    HttpsConnector::new(connector, tls, false, Arc::new(DefaultServerNameResolver::default()))
+}
+
+impl Service<Uri> for Connector {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = Connecting<Stream>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, receiver: Uri) -> Self::Future {
+        let connecting: Connecting<Stream> = match &mut self.route {
+            Route::Direct(direct) => {
+                let connecting = direct.call(receiver);
+                Box::pin(async { Ok(Stream::new(connecting.await?, false)) })
+            }
+            Route::Proxy { tunnel, .. } if receiver.scheme_str() == Some("https") => {
+                let connecting = tunnel.call(receiver);
+                Box::pin(async { Ok(Stream::new(connecting.await?, false)) })
+            }
+            Route::Proxy { uri, to_proxy, .. } => {
+                let connecting = to_proxy.call(uri.clone());
+                Box::pin(async { Ok(Stream::new(connecting.await?, true)) })
+            }
+        };
+        let timeout = self.timeout;
+        Box::pin(async move {
+            let connected = tokio::time::timeout(timeout, connecting).await;
+            connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
+        })
+    }
+}
+
+/// Counts what is read from the first byte, before TLS.
+#[derive(Clone)]
+struct MeteredConnector(HttpConnector<GuardedResolver>);
+
+impl Service<Uri> for MeteredConnector {
+    type Response = TokioIo<Metered<TcpStream>>;
+    type Error = BoxError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let connecting = self.0.call(uri);
+        Box::pin(async { Ok(TokioIo::new(Metered::new(connecting.await?.into_inner()))) })
+    }
+}
+
+/// A connection on any of the routes.
+pub(crate) struct Stream {
+    io: Box<dyn Io>,
+    /// The other side is a proxy, which is told the whole URL.
+    is_proxied: bool,
+}
+
+trait Io: Read + Write + Connection + Send + Unpin {}
+
+impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
+
+impl Stream {
+    fn new(io: impl Io + 'static, is_proxied: bool) -> Stream {
+        Stream { io: Box::new(io), is_proxied }
+    }
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.io.connected().proxy(self.is_proxied)
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.io).poll_read(cx, buf)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.io).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut *self.io).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}

@@ -1,0 +1,267 @@
+//! Counts what a receiver sends, from the first byte of a connection, and ends a connection whose attempt was given up.
+//!
+//! The limit on a response's body is not enough: informational (1xx) responses, heads and TLS records come before it, and the HTTP
+//! client reads them on a task of its own, without end. So the bytes of the connection itself are counted. That task also writes a
+//! request to its end before it closes the connection, however slowly the receiver reads it. So an attempt that ends early ends the
+//! connection itself.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use http::Extensions;
+use hyper_util::client::legacy::connect::{Connected, Connection};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// How many bytes an attempt reads in all: TLS handshake, heads, informational responses and body. More ends the connection.
+pub const MAX_ATTEMPT_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the receiver sent more than {} KiB", MAX_ATTEMPT_BYTES / 1024)]
+pub(crate) struct TooManyBytes;
+
+/// How much may still be read from a connection. Each attempt on it adds [`MAX_ATTEMPT_BYTES`], and what an attempt leaves unused
+/// is not saved up: HTTP/2 makes many attempts at a time, and their bytes cannot be told apart here.
+#[derive(Debug)]
+pub(crate) struct Meter(Mutex<Allowance>);
+
+#[derive(Debug)]
+struct Allowance {
+    bytes_left: usize,
+    attempts: usize,
+    /// The receiver does not read what was sent.
+    is_blocked: bool,
+    is_given_up: bool,
+    /// The task of the connection.
+    task: Option<Waker>,
+}
+
+impl Meter {
+    fn new() -> Arc<Meter> {
+        Arc::new(Meter(Mutex::new(Allowance {
+            bytes_left: MAX_ATTEMPT_BYTES,
+            attempts: 0,
+            is_blocked: false,
+            is_given_up: false,
+            task: None,
+        })))
+    }
+
+    /// The meter of the connection that a request was given, where there is one.
+    pub(crate) fn of(connected: &Connected) -> Option<Arc<Meter>> {
+        let mut extras = Extensions::new();
+        connected.get_extras(&mut extras);
+        extras.remove()
+    }
+
+    /// Counts an attempt on this connection until the value is dropped.
+    pub(crate) fn start_attempt(self: Arc<Meter>) -> MeteredAttempt {
+        let mut allowance = self.lock();
+        allowance.attempts += 1;
+        let max_bytes = MAX_ATTEMPT_BYTES * allowance.attempts;
+        allowance.bytes_left = (allowance.bytes_left + MAX_ATTEMPT_BYTES).min(max_bytes);
+        drop(allowance);
+        MeteredAttempt { meter: self, is_complete: false }
+    }
+
+    /// An error if the connection is to end.
+    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
+        let mut allowance = self.lock();
+        if allowance.is_given_up {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        match &mut allowance.task {
+            Some(task) => task.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        Ok(())
+    }
+
+    fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
+        self.lock().is_blocked = result.is_pending();
+    }
+
+    fn spend(&self, bytes: usize) -> Result<(), TooManyBytes> {
+        let mut allowance = self.lock();
+        allowance.bytes_left = allowance.bytes_left.checked_sub(bytes).ok_or(TooManyBytes)?;
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Allowance> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct MeteredAttempt {
+    meter: Arc<Meter>,
+    is_complete: bool,
+}
+
+impl MeteredAttempt {
+    /// The response was read to its end, so that the connection can be used again.
+    pub(crate) fn complete(mut self) {
+        self.is_complete = true;
+    }
+}
+
+impl Drop for MeteredAttempt {
+    fn drop(&mut self) {
+        let mut allowance = self.meter.lock();
+        allowance.attempts -= 1;
+        // With HTTP/2, other attempts may still use the connection.
+        if allowance.attempts == 0 && (!self.is_complete || allowance.is_blocked) {
+            allowance.is_given_up = true;
+            if let Some(task) = allowance.task.take() {
+                task.wake();
+            }
+        }
+        allowance.bytes_left = match allowance.attempts {
+            // For the next attempt on this connection, whose first bytes may come before it is counted.
+            0 => MAX_ATTEMPT_BYTES,
+            others => allowance.bytes_left.min(MAX_ATTEMPT_BYTES * others),
+        };
+    }
+}
+
+/// A connection that can be closed without sending what is left to send.
+pub(crate) trait Reset {
+    fn reset(&self);
+}
+
+impl Reset for TcpStream {
+    fn reset(&self) {
+        // Fails only for a socket that is closed already.
+        let _ = self.set_zero_linger();
+    }
+}
+
+/// A connection whose reads are counted.
+pub(crate) struct Metered<T> {
+    io: T,
+    meter: Arc<Meter>,
+}
+
+impl<T> Metered<T> {
+    pub(crate) fn new(io: T) -> Metered<T> {
+        Metered { io, meter: Meter::new() }
+    }
+}
+
+impl<T: Reset> Metered<T> {
+    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
+        self.meter.check(cx).inspect_err(|_| self.io.reset())
+    }
+}
+
+impl<T: AsyncRead + Reset + Unpin> AsyncRead for Metered<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        match self.meter.spend(buf.filled().len() - before) {
+            Ok(()) => read,
+            Err(error) => Poll::Ready(Err(io::Error::other(error))),
+        }
+    }
+}
+
+impl<T: AsyncWrite + Reset + Unpin> AsyncWrite for Metered<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        let wrote = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.meter.wrote(&wrote);
+        wrote
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        let wrote = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.meter.wrote(&wrote);
+        wrote
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+}
+
+impl<T: Connection> Connection for Metered<T> {
+    fn connected(&self) -> Connected {
+        self.io.connected().extra(Arc::clone(&self.meter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    impl Reset for tokio::io::Repeat {
+        fn reset(&self) {}
+    }
+
+    /// How many bytes can be read before the connection ends, 1 KiB at a time.
+    async fn readable(connection: &mut Metered<tokio::io::Repeat>) -> usize {
+        let mut bytes = 0;
+        let mut buffer = [0; 1024];
+        while let Ok(read) = connection.read(&mut buffer).await {
+            bytes += read;
+            assert!(bytes <= 16 * MAX_ATTEMPT_BYTES, "the connection does not end");
+        }
+        bytes
+    }
+
+    #[tokio::test]
+    async fn an_endless_receiver_is_cut_off_before_and_during_an_attempt() {
+        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
+        let _attempt = Arc::clone(&connection.meter).start_attempt();
+        assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
+    }
+
+    #[tokio::test]
+    async fn attempts_at_a_time_have_their_bytes_each_and_save_nothing_up() {
+        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        for _ in 0..10 {
+            Arc::clone(&connection.meter).start_attempt().complete();
+        }
+        let three: Vec<_> = (0..3).map(|_| Arc::clone(&connection.meter).start_attempt()).collect();
+        assert_eq!(readable(&mut connection).await, 3 * MAX_ATTEMPT_BYTES);
+        three.into_iter().for_each(MeteredAttempt::complete);
+        assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_connection_ends_with_the_last_attempt_on_it_that_was_given_up() {
+        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        let (one, two) =
+            (Arc::clone(&connection.meter).start_attempt(), Arc::clone(&connection.meter).start_attempt());
+        drop(one);
+        assert!(connection.read(&mut [0]).await.is_ok(), "the other attempt goes on");
+        drop(two);
+        let ended = connection.read(&mut [0]).await.unwrap_err();
+        assert_eq!(ended.kind(), io::ErrorKind::ConnectionAborted);
+    }
+}
