@@ -13,7 +13,7 @@ use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
 
-use crate::lanes::Lane;
+use crate::lane::Lane;
 use crate::{Embedded, Options};
 
 const QUEUE: QueueName = QueueName::First;

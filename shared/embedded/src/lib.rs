@@ -10,7 +10,7 @@ mod checksum;
 mod database;
 mod error;
 mod files;
-mod lanes;
+mod lane;
 mod marker;
 mod options;
 mod probe;
@@ -19,6 +19,7 @@ mod readers;
 mod rows;
 mod schema;
 mod store;
+mod turns;
 mod writer;
 
 #[cfg(test)]

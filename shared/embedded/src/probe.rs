@@ -2,7 +2,7 @@ use holdfast_core::ports::StoreError;
 use rusqlite::Connection;
 
 use crate::Embedded;
-use crate::lanes::Lane;
+use crate::lane::Lane;
 
 impl Embedded {
     /// Writes one small row, and returns once it is on the disk: for a check of readiness.

@@ -9,7 +9,8 @@ use tokio::sync::oneshot;
 
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
-use crate::lanes::{Lane, Lanes};
+use crate::lane::Lane;
+use crate::turns::Turns;
 
 /// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
@@ -133,7 +134,7 @@ fn work(
     commands: &Receiver<Command>,
     mut after_commit: impl FnMut(&Connection) -> bool,
 ) {
-    let mut waiting = Lanes::default();
+    let mut waiting = Turns::default();
     let (mut stop, mut more) = (false, false);
     while !stop || !waiting.is_empty() {
         let idle = if more || stop || !waiting.is_empty() { Duration::ZERO } else { IDLE_CHECK_INTERVAL };
@@ -152,7 +153,7 @@ fn work(
         };
         while let Some(command) = next {
             match command {
-                Command::Write(lane, job) => waiting.push(lane, job),
+                Command::Write(lane, job) => waiting.push(&lane.0, job),
                 Command::Nudge => {}
                 Command::Stop => stop = true,
             }
@@ -166,8 +167,8 @@ fn work(
 }
 
 /// Makes and commits the next jobs: at least one, and more while there is time.
-fn finish(database: &Database, waiting: &mut Lanes, has_time: impl Fn(usize) -> bool) {
-    let mut jobs: Vec<_> = waiting.next().into_iter().collect();
+fn finish(database: &Database, waiting: &mut Turns<Box<dyn Job>>, has_time: impl Fn(usize) -> bool) {
+    let mut jobs: Vec<_> = waiting.next(|_| true).into_iter().collect();
     if jobs.is_empty() {
         return;
     }
@@ -177,7 +178,7 @@ fn finish(database: &Database, waiting: &mut Lanes, has_time: impl Fn(usize) -> 
     let committed = transact(&database.connection, |connection| {
         while let Some(job) = jobs.last_mut() {
             job.run(connection)?;
-            match has_time(jobs.len()).then(|| waiting.next()).flatten() {
+            match has_time(jobs.len()).then(|| waiting.next(|_| true)).flatten() {
                 Some(job) => jobs.push(job),
                 None => break,
             }

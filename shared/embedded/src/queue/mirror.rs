@@ -10,7 +10,7 @@ use holdfast_core::time::{Now, Timestamp};
 use super::entry::{Decoded, Entry, Load, Place, Sizes, State, Taken, Wait};
 use super::group::{Counts, Group, GroupId, Limits};
 use super::share::{HeldBytes, Slots};
-use super::turns::Turns;
+use crate::turns::Turns;
 
 /// The part of one queue that is in memory: some messages of every group. The others wait in the file, in the order of their
 /// group, so that no group's messages stand in line behind another's.
@@ -20,9 +20,9 @@ pub(super) struct Mirror {
     groups: HashMap<GroupId, Group>,
     tenants: HashMap<Arc<str>, Counts>,
     /// The groups that have ready messages and are below their limit in flight.
-    serving: Turns,
+    serving: Turns<GroupId>,
     /// The groups with room for messages that are only in the file.
-    loading: Turns,
+    loading: Turns<GroupId>,
     /// By the schedule clock.
     delayed: BTreeSet<Place>,
     /// By the real clock.
@@ -326,9 +326,9 @@ impl Mirror {
         group.map(|group| Arc::clone(&group.tenant)).unwrap_or_default()
     }
 
-    /// Removes a message that will not be in the file any more. Returns its group.
-    pub(super) fn remove(&mut self, id: i64) -> Option<GroupId> {
-        let Entry { group: group_id, sizes, .. } = self.drop_entry(id)?;
+    /// Removes a message that will not be in the file any more.
+    pub(super) fn remove(&mut self, id: i64) {
+        let Some(Entry { group: group_id, sizes, .. }) = self.drop_entry(id) else { return };
         self.messages -= 1;
         if let Some(group) = self.groups.get_mut(&group_id) {
             group.body_bytes -= sizes.body;
@@ -341,7 +341,6 @@ impl Mirror {
         }
         self.load_if_wanted(group_id);
         self.forget_if_empty(group_id);
-        Some(group_id)
     }
 
     /// Removes a message from memory.

@@ -4,7 +4,6 @@ mod jobs;
 mod mirror;
 mod mirrors;
 mod share;
-mod turns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ use rusqlite::{Connection, params};
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lanes::Lane;
+use crate::lane::Lane;
 use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};

@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lanes::Lane;
+use crate::lane::Lane;
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
