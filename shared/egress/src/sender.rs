@@ -76,9 +76,17 @@ impl HttpSender {
             return Ok(failure::blocked(&refusal));
         }
         match timeout_at(deadline, self.execute(tenant, &url, request)).await {
-            Ok(Ok(received)) => Ok(self.finish(received, deadline).await),
+            Ok(Ok(received)) => self.finish(received, deadline).await,
             Ok(Err(failed)) => failed,
-            Err(_) => Ok(failure::no_response_within(self.timeout)),
+            Err(_) => self.timed_out(deadline, failure::no_response_within(self.timeout)),
+        }
+    }
+
+    /// The receiver's failure, unless it is we who were too busy to notice in time.
+    fn timed_out(&self, deadline: Instant, failed: AttemptResponse) -> Result<AttemptResponse, Shortage> {
+        match Shortage::of_late_timeout(deadline.elapsed(), self.timeout) {
+            Some(shortage) => Err(shortage),
+            None => Ok(failed),
         }
     }
 
@@ -100,7 +108,7 @@ impl HttpSender {
     }
 
     /// A response counts only when it is complete, up to the size that is read.
-    async fn finish(&self, received: Received, deadline: Instant) -> AttemptResponse {
+    async fn finish(&self, received: Received, deadline: Instant) -> Result<AttemptResponse, Shortage> {
         let Received { response, metered } = received;
         let status = response.status().as_u16();
         let retry_after = retry_after::parse(response.headers(), self.clock.now_real());
@@ -109,10 +117,10 @@ impl HttpSender {
                 if let Some(metered) = metered.filter(|_| is_complete) {
                     metered.complete();
                 }
-                AttemptResponse::Status { status, excerpt, retry_after }
+                Ok(AttemptResponse::Status { status, excerpt, retry_after })
             }
-            Ok(Err(error)) => failure::from_body(&error, self.timeout),
-            Err(_) => failure::incomplete_within(self.timeout, status),
+            Ok(Err(error)) => Ok(failure::from_body(&error, self.timeout)),
+            Err(_) => self.timed_out(deadline, failure::incomplete_within(self.timeout, status)),
         }
     }
 }

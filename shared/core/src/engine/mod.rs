@@ -85,6 +85,7 @@ use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{QuotaStates, SubscriptionCache};
 use counters::AtomicCounters;
+use deliver::BodyCache;
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
@@ -105,6 +106,7 @@ pub struct Engine {
     settings: Settings,
     subscriptions: SubscriptionCache,
     quotas: QuotaStates,
+    bodies: BodyCache,
     counters: AtomicCounters,
     activity: Activity,
 }
@@ -121,6 +123,7 @@ impl Engine {
             settings,
             subscriptions: SubscriptionCache::default(),
             quotas: QuotaStates::default(),
+            bodies: BodyCache::default(),
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use crate::ids::Tenant;
 use crate::rules::shortage::Shortage;
 
-/// Makes attempts. A failed attempt is data, not an error of ours. The error is a shortage of ours: nothing was sent.
+/// Makes attempts. A failed attempt is data, not an error of ours. The error is a shortage of ours: nothing was sent, or we were too
+/// busy to see the response.
 #[async_trait]
 pub trait Sender: Send + Sync {
     async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage>;

@@ -1,5 +1,7 @@
 //! What we ourselves may run out of. An attempt that could not be made for want of it says nothing about the receiver.
 
+use std::time::Duration;
+
 /// A resource of ours that an attempt needed and did not get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Shortage {
@@ -11,7 +13,12 @@ pub enum Shortage {
     Memory,
     #[error("the resolver is busy with other names")]
     Resolver,
+    #[error("the process was too busy to see the response in time")]
+    Time,
 }
+
+/// A process that notices the end of an attempt late by more than this part of the attempt's time was too busy.
+const MAX_LATE_PART: u32 = 10;
 
 // The numbers of Linux.
 const ENOMEM: i32 = 12;
@@ -21,7 +28,8 @@ const EADDRNOTAVAIL: i32 = 99;
 const ENOBUFS: i32 = 105;
 
 impl Shortage {
-    pub const ALL: [Shortage; 4] = [Shortage::Files, Shortage::Ports, Shortage::Memory, Shortage::Resolver];
+    pub const ALL: [Shortage; 5] =
+        [Shortage::Files, Shortage::Ports, Shortage::Memory, Shortage::Resolver, Shortage::Time];
 
     /// What an error of the operating system, while an attempt was being made, says that we ran out of. `None`: it is about the
     /// receiver or the way to it.
@@ -35,6 +43,13 @@ impl Shortage {
         }
     }
 
+    /// What is short if an attempt that may take `timeout` was seen to have no response only `late` after that. `None`: the receiver
+    /// took too long. A process that is late by much may not have seen a response that came in time.
+    #[must_use]
+    pub fn of_late_timeout(late: Duration, timeout: Duration) -> Option<Shortage> {
+        (late > timeout / MAX_LATE_PART).then_some(Shortage::Time)
+    }
+
     /// In one word, for metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -43,6 +58,7 @@ impl Shortage {
             Shortage::Ports => "ports",
             Shortage::Memory => "memory",
             Shortage::Resolver => "resolver",
+            Shortage::Time => "time",
         }
     }
 }
@@ -68,6 +84,16 @@ mod tests {
         ];
         for (name, number, expected) in cases {
             assert_eq!(Shortage::of_os_error(number), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_that_is_noticed_late_is_ours() {
+        for (late_ms, expected) in
+            [(0, None), (500, None), (501, Some(Shortage::Time)), (60_000, Some(Shortage::Time))]
+        {
+            let late = Duration::from_millis(late_ms);
+            assert_eq!(Shortage::of_late_timeout(late, Duration::from_secs(5)), expected, "{late_ms} ms");
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Attempts that get no response.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_core::ports::FailureKind;
+use holdfast_core::ports::{FailureKind, Sender};
+use holdfast_core::rules::shortage::Shortage;
 use holdfast_egress::{BuildError, EgressConfig, HttpSender};
 use tokio::net::TcpListener;
 
@@ -56,6 +58,24 @@ async fn an_invalid_request_is_not_sent() {
         detail(send(&sender, invalid).await, FailureKind::Connect),
         "the request is invalid: the header authorization cannot be encoded"
     );
+}
+
+/// The response may have come in time, and nobody was there to see it.
+#[tokio::test]
+async fn a_timeout_that_is_noticed_late_is_our_shortage_of_time() {
+    for response in ["", "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf"] {
+        let mut receiver = Receiver::start(response, Then::Hangs).await;
+        let sender = sender(PATIENT);
+        let mut attempt = pin!(sender.send(request(receiver.url())));
+        tokio::select! {
+            ended = &mut attempt => panic!("{ended:?}"),
+            _ = receiver.next_request() => {}
+        }
+        tokio::time::pause();
+        tokio::time::advance(PATIENT * 2).await;
+        tokio::time::resume();
+        assert_eq!(attempt.await, Err(Shortage::Time));
+    }
 }
 
 #[test]

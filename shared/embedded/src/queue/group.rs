@@ -26,11 +26,16 @@ impl GroupId {
     }
 }
 
+const JOBS: &str = "jobs";
+/// How many jobs of a tenant run at a time. Each keeps the queue's writer busy by itself, and their deliveries have limits of their
+/// own.
+const JOBS_IN_FLIGHT: usize = 2;
+
 /// What the messages of a group have in common. All jobs of a tenant are one group: there is no bound on how many it has, as there is
 /// for its URLs, and every group takes some memory.
 fn name_of(message: &Message) -> &str {
     match message {
-        Message::Job { .. } => "jobs",
+        Message::Job { .. } => JOBS,
         other => other.group(),
     }
 }
@@ -111,6 +116,12 @@ impl Group {
     /// A group whose messages are all in the file.
     pub(super) fn in_file(body_bytes: u64) -> Group {
         Group { horizon: Some(Place::START), body_bytes, ..Group::of(None) }
+    }
+
+    /// How many more of its messages may be in flight.
+    pub(super) fn room(&self, limits: &Limits) -> usize {
+        let limit = if &*self.name == JOBS { JOBS_IN_FLIGHT } else { limits.group_in_flight };
+        limit.saturating_sub(self.in_flight)
     }
 
     /// How many of its messages are in memory and not in flight. How many can be in flight has a limit of its own.

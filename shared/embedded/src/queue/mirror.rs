@@ -203,7 +203,7 @@ impl Mirror {
         if let Some(group) = self.groups.get_mut(&id)
             && !group.in_turn
             && !group.ready.is_empty()
-            && group.in_flight < self.limits.group_in_flight
+            && group.room(&self.limits) > 0
         {
             group.in_turn = true;
             self.serving.push(&group.tenant, id);
@@ -278,7 +278,7 @@ impl Mirror {
         {
             let Some(group) = self.groups.get_mut(&id) else { continue };
             group.in_turn = false;
-            let room = self.limits.group_in_flight.saturating_sub(group.in_flight);
+            let room = group.room(&self.limits);
             let counts = self.tenants.entry(Arc::clone(&group.tenant)).or_default();
             for _ in 0..granted.min(room) {
                 let held = HeldBytes { total: self.in_flight_bytes, of_tenant: counts.in_flight_bytes };

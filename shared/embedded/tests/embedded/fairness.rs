@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use holdfast_core::ids::UrlId;
+use holdfast_core::ids::{JobId, UrlId};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Settlement};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
@@ -228,5 +228,29 @@ fn a_tenants_share_of_the_slots_shrinks_when_others_want_some() {
             assert_eq!(tenant, "quiet", "and gets what becomes free, up to its share");
         }
         assert!(receive(&embedded, 4).await.is_none(), "each has its share, and two slots are kept free");
+    });
+}
+
+#[test]
+fn two_jobs_of_a_tenant_run_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = open(&dir, &Options::default());
+    let job = |tenant: &str, n| Outgoing {
+        message: Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]) },
+        delay: Delay::NONE,
+    };
+    block_on(async {
+        let jobs = (0..5).map(|n| job("many", n)).chain([job("other", 0)]).collect();
+        embedded.queue.send(QUEUE, jobs).await.unwrap();
+        let mut received = Vec::new();
+        for _ in 0..3 {
+            received.push(embedded.queue.receive(QUEUE, 10).await.unwrap());
+        }
+        let counts: Vec<usize> = received.iter().map(Vec::len).collect();
+        assert_eq!(counts, [2, 1, 0], "two of the one, one of the other");
+        let ended = received[0].pop().unwrap();
+        embedded.queue.settle(QUEUE, vec![(ended.receipt, Settlement::Delete)]).await;
+        flush(&embedded).await;
+        assert_eq!(embedded.queue.receive(QUEUE, 10).await.unwrap().len(), 1);
     });
 }

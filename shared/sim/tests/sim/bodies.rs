@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use holdfast_core::engine::AcceptError;
 use holdfast_core::ids::EventKey;
-use holdfast_core::ports::{BodyKey, Clock, QueueName, Settlement};
+use holdfast_core::ports::{BodyKey, Clock, Inbox, QueueName, Received, Settlement};
 use holdfast_core::records::{Record, Subscription};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
+use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::World;
 use holdfast_sim::{StoreCall, block_on};
 
@@ -166,4 +168,48 @@ fn what_is_over_is_removed_in_the_end() {
         matches!(record, Record::Event(_) | Record::Delivery(_) | Record::Logged(_) | Record::Attempt(_))
     });
     assert_eq!(left.count(), 0);
+}
+
+/// A world with one event on the queue for two URLs, whose body is in the store.
+fn two_deliveries_of_a_stored_body() -> World {
+    let world = World::new(8, None);
+    for url in [URL, "http://other.test/hook"] {
+        world.subscribe(url);
+    }
+    let large = format!("\"{}\"", "x".repeat(160_000));
+    block_on(world.engine.accept(&world.tenant, vec![event("one", &large)])).unwrap();
+    assert_eq!(world.handle(QueueName::First), [Settlement::Delete], "the fan-out");
+    world
+}
+
+fn one_at_a_time(world: &World) -> [Vec<Received>; 2] {
+    let mut batch = block_on(world.queue.receive(QueueName::First, 2)).unwrap();
+    let second = batch.split_off(1);
+    [batch, second]
+}
+
+#[test]
+fn deliveries_of_one_event_read_its_body_once() {
+    let world = two_deliveries_of_a_stored_body();
+    let [first, second] = one_at_a_time(&world);
+    world.scripted.hold_next(StoreCall::GetBodies);
+    // A second read would fail.
+    world.scripted.fail_after(StoreCall::GetBodies, 1);
+    let mut first = Box::pin(world.engine.handle(first, Timestamp::MAX));
+    let mut second = Box::pin(world.engine.handle(second, Timestamp::MAX));
+    let waiting = [(&mut first).now_or_never(), (&mut second).now_or_never()];
+    assert_eq!(waiting, [None, None], "both wait for the one read");
+    world.scripted.release();
+    assert_eq!([block_on(first), block_on(second)].concat(), [Settlement::Delete, Settlement::Delete]);
+    assert_eq!(world.receiver.requests().len(), 2);
+}
+
+#[test]
+fn a_body_that_could_not_be_read_is_read_again() {
+    let world = two_deliveries_of_a_stored_body();
+    let [first, second] = one_at_a_time(&world);
+    world.scripted.fail_next(StoreCall::GetBodies);
+    let [first, second] = [first, second].map(|batch| block_on(world.engine.handle(batch, Timestamp::MAX)));
+    assert!(matches!(first[..], [Settlement::RetryAfter(_)]), "{first:?}");
+    assert_eq!(second, [Settlement::Delete]);
 }

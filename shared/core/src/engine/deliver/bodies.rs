@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bytes::Bytes;
 
 use super::super::{Engine, Result, Unavailable};
+use super::body_cache::Place;
 use crate::ports::{BodyKey, StoreError};
 use crate::records::FirstAttempt;
 
@@ -18,25 +19,50 @@ impl Bodies {
 }
 
 impl Engine {
-    /// Each once, all at the same time: the deliveries of a fan-out share one body.
+    /// Each once, and all at the same time. Other batches that need one of them now wait for it instead of reading it too.
     pub(super) async fn load_bodies(&self, keys: impl Iterator<Item = BodyKey>) -> Bodies {
-        let keys: Vec<BodyKey> = keys.collect::<BTreeSet<_>>().into_iter().collect();
-        if keys.is_empty() {
-            return Bodies(HashMap::new());
+        // In order, so that two batches never wait for each other.
+        let keys: BTreeSet<BodyKey> = keys.collect();
+        let places: Vec<Place> = keys.iter().map(|key| self.bodies.place(key)).collect();
+        let (mut bodies, mut missing, mut to_fill) = (HashMap::new(), Vec::new(), Vec::new());
+        for (key, place) in keys.into_iter().zip(&places) {
+            let body = place.lock().await;
+            match &*body {
+                Some(body) => {
+                    bodies.insert(key, Ok(body.clone()));
+                }
+                None => {
+                    missing.push(key);
+                    to_fill.push(body);
+                }
+            }
         }
-        let loaded: Vec<Result<Bytes>> = match self.ports.store.get_bodies(&keys).await {
-            Ok(found) => found.into_iter().zip(&keys).map(|(body, key)| present(body, key)).collect(),
+        let loaded = self.read_bodies(&missing).await;
+        for ((key, body), mut place) in missing.into_iter().zip(loaded).zip(to_fill) {
+            *place = body.as_ref().ok().cloned();
+            self.bodies.resize(&key, body.as_ref().map_or(0, Bytes::len));
+            bodies.insert(key, body);
+        }
+        Bodies(bodies)
+    }
+
+    /// In the order of the keys.
+    async fn read_bodies(&self, keys: &[BodyKey]) -> Vec<Result<Bytes>> {
+        if keys.is_empty() {
+            return Vec::new();
+        }
+        match self.ports.store.get_bodies(keys).await {
+            Ok(found) => found.into_iter().zip(keys).map(|(body, key)| present(body, key)).collect(),
             // One damaged body must not keep the deliveries of the others waiting.
             Err(StoreError::Unreadable { .. }) if keys.len() > 1 => {
                 let mut loaded = Vec::with_capacity(keys.len());
-                for key in &keys {
+                for key in keys {
                     loaded.push(self.load_body(key).await);
                 }
                 loaded
             }
             Err(error) => keys.iter().map(|_| Err(error.clone().into())).collect(),
-        };
-        Bodies(keys.into_iter().zip(loaded).collect())
+        }
     }
 
     pub(crate) async fn load_body(&self, key: &BodyKey) -> Result<Bytes> {

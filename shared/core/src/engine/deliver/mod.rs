@@ -3,6 +3,7 @@
 mod attempt;
 mod batch;
 mod bodies;
+mod body_cache;
 mod context;
 mod first;
 mod outcome;
@@ -12,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all, join3};
 
 pub(super) use attempt::{Attempted, Ready};
+pub(super) use body_cache::BodyCache;
 pub(super) use context::{Admission, is_fresh};
 
 use super::{Engine, Result};
