@@ -29,10 +29,10 @@ const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) async fn accept(
     Producer { app, tenant }: Producer,
-    RequestBody(body): RequestBody,
+    body: RequestBody,
 ) -> Result<Response, Problem> {
-    let is_list = body.trim_ascii_start().starts_with(b"[");
-    let Posted { accepted, warnings } = post_with_retries(&app, &tenant, &body, is_list).await?;
+    let ((events, is_list), _held) = body.parse(parse_events).await?;
+    let Posted { accepted, warnings } = post_with_retries(&app, &tenant, &events, is_list).await?;
     #[derive(Serialize)]
     struct ItemsJson<'a> {
         items: &'a [Accepted],
@@ -49,11 +49,10 @@ pub(crate) async fn accept(
     Ok(response)
 }
 
-/// The body is parsed again for every try, so that the usual case, one try, needs no copy of it.
 async fn post_with_retries(
     app: &App,
     tenant: &Tenant,
-    body: &[u8],
+    events: &[NewEvent],
     is_list: bool,
 ) -> Result<Posted, Problem> {
     let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
@@ -61,9 +60,6 @@ async fn post_with_retries(
     loop {
         // The first tick comes at once.
         ticks.tick().await;
-        let turn = app.turns.to_parse.take(tenant).await;
-        let events = parse_events(body, is_list)?;
-        drop(turn);
         match app.engine.post(tenant, events).await {
             Ok(posted) => return Ok(posted),
             Err(PostError::OverQuota(refused)) => return Err(over_quota(&refused)),
@@ -107,7 +103,9 @@ fn problem(error: AcceptError, is_list: bool) -> Problem {
     }
 }
 
-fn parse_events(body: &[u8], is_list: bool) -> Result<Vec<NewEvent>, Problem> {
+/// One event or several, and whether they were posted as a list.
+fn parse_events(body: &[u8]) -> Result<(Vec<NewEvent>, bool), Problem> {
+    let is_list = body.trim_ascii_start().starts_with(b"[");
     let mut errors = Vec::new();
     let mut events = Vec::new();
     if is_list {
@@ -126,7 +124,7 @@ fn parse_events(body: &[u8], is_list: bool) -> Result<Vec<NewEvent>, Problem> {
     } else {
         events.extend(parse_event(Fields::of_body(body)?, &mut errors));
     }
-    if errors.is_empty() { Ok(events) } else { Err(Problem::invalid(errors)) }
+    if errors.is_empty() { Ok((events, is_list)) } else { Err(Problem::invalid(errors)) }
 }
 
 /// `None` only with an error.

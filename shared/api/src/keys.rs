@@ -66,9 +66,10 @@ impl<'a> KeyJson<'a> {
 
 pub(crate) async fn create(
     KeyCreator { engine }: KeyCreator,
-    RequestBody(body): RequestBody,
+    body: RequestBody,
 ) -> Result<Response, Problem> {
-    let new = parse_new_key(&body, engine.clock().now_real())?;
+    let now_real = engine.clock().now_real();
+    let (new, _held) = body.parse(move |body| parse_new_key(body, now_real)).await?;
     let created = engine.create_key(new).await?;
     let key = KeyJson { key: Some(&created.text), ..KeyJson::of(&created.record) };
     Ok(response::json(StatusCode::CREATED, &key))

@@ -6,6 +6,7 @@
 mod activity;
 mod auth;
 mod body;
+mod budget;
 mod cursor;
 mod deliveries;
 mod events;
@@ -29,7 +30,8 @@ use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
 
-pub use auth::{BuiltIn, HashedKey, Keys};
+pub use auth::{BuiltIn, HashedKey, KeyUse, Keys};
+use budget::BodyBudget;
 pub use openapi::DOCUMENT;
 pub use problem::{FieldError, Problem};
 pub use routes::{ROUTES, router};
@@ -39,11 +41,12 @@ pub struct App {
     pub engine: Arc<Engine>,
     pub keys: Keys,
     pub(crate) turns: Turns,
+    pub(crate) bodies: Arc<BodyBudget>,
 }
 
 impl App {
     #[must_use]
     pub fn new(engine: Arc<Engine>, keys: Keys) -> App {
-        App { engine, keys, turns: Turns::default() }
+        App { engine, keys, turns: Turns::default(), bodies: Arc::default() }
     }
 }

@@ -90,7 +90,8 @@ pub(crate) async fn replay_delivery(admin: Admin, id: PathId) -> Result<Response
 
 pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
     let url_id = id.url()?;
-    let wanted = parse_request(&body.0, url_id, admin.engine.clock().now())?;
+    let now = admin.engine.clock().now();
+    let (wanted, _held) = body.parse(move |body| parse_request(body, url_id, now)).await?;
     let started = admin.engine.replay_url(&admin.tenant, wanted).await?;
     let replay = started.ok_or_else(|| Problem::not_found("URL"))?;
     let started = ReplayStartedJson { id: replay.id.as_str(), matched: replay.matched, more: replay.more };

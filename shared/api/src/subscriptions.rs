@@ -52,8 +52,9 @@ impl<'a> SubscriptionJson<'a> {
     }
 }
 
-pub(crate) async fn create(admin: Admin, RequestBody(body): RequestBody) -> Result<Response, Problem> {
-    let new = parse_create(&body, admin.engine.settings().http_allowed)?;
+pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, Problem> {
+    let http_allowed = admin.engine.settings().http_allowed;
+    let (new, _held) = body.parse(move |body| parse_create(body, http_allowed)).await?;
     let created = admin.engine.subscribe(&admin.tenant, new).await.map_err(|error| match error {
         SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}; use that one.")),
         SubscribeError::TooMany => {
@@ -88,7 +89,8 @@ pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
 
 pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
     let id = id.subscription()?;
-    let patch = parse_patch(&body.0, admin.engine.settings().http_allowed)?;
+    let http_allowed = admin.engine.settings().http_allowed;
+    let (patch, _held) = body.parse(move |body| parse_patch(body, http_allowed)).await?;
     let updated = admin.engine.update_subscription(&admin.tenant, &id, patch).await;
     let updated = updated.map_err(|error| match error {
         UpdateError::Unknown => Problem::not_found("subscription"),

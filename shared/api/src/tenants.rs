@@ -55,9 +55,10 @@ pub(crate) async fn get(ReadableTenant { engine, tenant }: ReadableTenant) -> Re
 
 pub(crate) async fn update(
     ManagedTenant { engine, tenant }: ManagedTenant,
-    RequestBody(body): RequestBody,
+    body: RequestBody,
 ) -> Result<Response, Problem> {
-    let view = engine.set_quotas(&tenant, parse_patch(&body)?).await.map_err(|error| match error {
+    let (patch, _held) = body.parse(parse_patch).await?;
+    let view = engine.set_quotas(&tenant, patch).await.map_err(|error| match error {
         SetQuotasError::WaitingNotCounted => Problem::invalid_field(
             Quota::WaitingBytes.as_str(),
             "is for one machine only, because waiting bytes are not counted on AWS; leave it out",

@@ -114,25 +114,25 @@ pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
 }
 
 pub(crate) async fn enable(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
-    change_state(&admin, &id, OperatorAction::Enable, &body).await
+    change_state(&admin, &id, OperatorAction::Enable, body).await
 }
 
 pub(crate) async fn freeze(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
-    change_state(&admin, &id, OperatorAction::Freeze, &body).await
+    change_state(&admin, &id, OperatorAction::Freeze, body).await
 }
 
 pub(crate) async fn disable(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
-    change_state(&admin, &id, OperatorAction::Disable, &body).await
+    change_state(&admin, &id, OperatorAction::Disable, body).await
 }
 
 async fn change_state(
     Admin { engine, tenant, by, .. }: &Admin,
     id: &PathId,
     action: OperatorAction,
-    RequestBody(body): &RequestBody,
+    body: RequestBody,
 ) -> Result<Response, Problem> {
     let id = id.url()?;
-    let (reason, replay_expired) = parse_request(body, action)?;
+    let ((reason, replay_expired), _held) = body.parse(move |body| parse_request(body, action)).await?;
     let changed = engine.change_url_state(tenant, &id, action, reason.as_deref(), replay_expired, by).await;
     let UrlStateChange { url, released, expired, more, replay } = changed.map_err(|error| match error {
         ChangeUrlStateError::Unknown => Problem::not_found("URL"),

@@ -15,6 +15,7 @@ mod idle_connections;
 mod receivers;
 mod report;
 mod server;
+mod slow_bodies;
 mod slow_urls;
 mod stranger;
 mod tally;
@@ -66,6 +67,7 @@ pub fn all() -> Vec<Attack> {
         attack!(idle_connections, 300, Some(idle_connections::FILES)),
         attack!(event_types, 600),
         attack!(stranger, 300),
+        attack!(slow_bodies, 300),
     ]
 }
 

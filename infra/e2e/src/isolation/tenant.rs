@@ -38,6 +38,11 @@ impl Tenant {
         self.host.base.clone_from(&server.base);
     }
 
+    /// For requests that are written by hand.
+    pub(super) fn key(&self) -> &str {
+        &self.host.key
+    }
+
     pub(super) async fn get(&self, path: &str) -> Result<Value> {
         self.host.get(path).await?.expect(200)
     }

@@ -3,7 +3,6 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,14 +13,17 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::activity::{Activity, Phase};
 use super::head::HeadScanner;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
-    /// From the first byte of a head to its last. For the first request of a connection, from its start.
+    /// From the first byte of a head to its last.
     pub(crate) head: Duration,
     /// Between two requests.
     pub(crate) idle: Duration,
+    /// The same, and before the first request, while no request of the connection had a valid key.
+    pub(crate) stranger_idle: Duration,
     /// For a whole body.
     pub(crate) body: Duration,
     /// While the peer takes nothing of the response.
@@ -34,54 +36,29 @@ impl Deadlines {
         // Load balancers and proxies reuse a connection for 60 s. If it is closed before, the request that they send at that moment
         // fails.
         idle: Duration::from_secs(65),
+        // Longer than the senders of attempts keep theirs, which reach the built-in receivers without a key.
+        stranger_idle: Duration::from_secs(5),
         body: Duration::from_secs(30),
         write: Duration::from_secs(10),
     };
-}
-
-/// What a connection is waiting for. The stream and the service share it: the stream sees when a head begins, and the service when it
-/// is complete.
-#[derive(Clone)]
-pub(super) struct Phase(Arc<AtomicU8>);
-
-const HEAD: u8 = 0;
-const BUSY: u8 = 1;
-const IDLE: u8 = 2;
-
-impl Phase {
-    /// A new connection must send a request at once.
-    pub(super) fn new() -> Phase {
-        Phase(Arc::new(AtomicU8::new(HEAD)))
-    }
-
-    pub(super) fn head_complete(&self) {
-        self.0.store(BUSY, Ordering::Relaxed);
-    }
-
-    pub(super) fn request_answered(&self) {
-        self.0.store(IDLE, Ordering::Relaxed);
-    }
-
-    fn is(&self, phase: u8) -> bool {
-        // One task uses both the stream and the service, so there is nothing to order.
-        self.0.load(Ordering::Relaxed) == phase
-    }
 }
 
 /// The stream of one connection, which fails when the peer is too slow.
 pub(super) struct TimedStream {
     stream: TcpStream,
     deadlines: Deadlines,
-    phase: Phase,
+    activity: Arc<Activity>,
     head: HeadScanner,
     head_timer: Timer,
+    idle_timer: Timer,
     write_timer: Timer,
 }
 
 impl TimedStream {
-    pub(super) fn new(stream: TcpStream, deadlines: Deadlines, phase: Phase) -> TimedStream {
-        let (head_timer, write_timer) = (Timer::default(), Timer::default());
-        TimedStream { stream, deadlines, phase, head: HeadScanner::default(), head_timer, write_timer }
+    pub(super) fn new(stream: TcpStream, deadlines: Deadlines, activity: Arc<Activity>) -> TimedStream {
+        let [head_timer, idle_timer, write_timer] = Default::default();
+        let head = HeadScanner::default();
+        TimedStream { stream, deadlines, activity, head, head_timer, idle_timer, write_timer }
     }
 
     fn poll_written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -103,23 +80,28 @@ impl AsyncRead for TimedStream {
         let this = &mut *self;
         let before = buffer.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
-        if !this.phase.is(HEAD) {
+        if !this.activity.is(Phase::Head) {
             this.head_timer.stop();
         }
         if read.is_ready() {
+            this.idle_timer.stop();
             let new = &mut buffer.filled_mut()[before..];
-            if this.phase.is(IDLE) && !new.is_empty() {
-                this.phase.0.store(HEAD, Ordering::Relaxed);
+            if this.activity.is(Phase::Idle) && !new.is_empty() {
+                this.activity.head_begins();
                 this.head = HeadScanner::default();
             }
-            if this.phase.is(HEAD) {
+            if this.activity.is(Phase::Head) {
                 this.head.reject_bare_line_feeds(new);
             }
             return read;
         }
-        if this.phase.is(HEAD) {
+        if this.activity.is(Phase::Head) {
             ready!(this.head_timer.poll(cx, this.deadlines.head));
             return Poll::Ready(Err(too_slow("the head of the request does not arrive")));
+        }
+        if this.activity.is(Phase::Idle) && this.activity.holder().is_none() {
+            ready!(this.idle_timer.poll(cx, this.deadlines.stranger_idle));
+            return Poll::Ready(Err(too_slow("no request arrives")));
         }
         Poll::Pending
     }

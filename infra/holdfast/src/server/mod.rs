@@ -1,18 +1,23 @@
 //! Serves HTTP, with bounds on connections and deadlines for slow peers.
 
+mod activity;
 mod connections;
 mod deadlines;
+mod displace;
 mod head;
 #[cfg(test)]
 mod tests;
 
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -22,11 +27,12 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
+use activity::{Activity, Phase};
 pub(crate) use connections::{Bounds, Connections};
 pub(crate) use deadlines::Deadlines;
-use deadlines::{Phase, TimedBody, TimedStream};
+use deadlines::{TimedBody, TimedStream};
 
-/// Many times what a client sends. Bounds the memory that a peer without a key can use.
+/// Many times what a client sends. Bounds the memory that a peer without a key can use, because no more than this is read ahead.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 /// Accepting usually fails because there are no files left. If no connection of the API ends, an attempt may.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -47,6 +53,7 @@ pub(crate) async fn serve(
     let mut http = http1::Builder::new();
     // The stream times the head itself, because hyper's deadline for it includes the time between two requests.
     http.timer(TokioTimer::new()).header_read_timeout(deadlines.idle).max_header_size(MAX_HEAD_BYTES);
+    http.max_buf_size(MAX_HEAD_BYTES);
     loop {
         let accepted = tokio::select! {
             biased;
@@ -60,30 +67,45 @@ pub(crate) async fn serve(
         };
         // Sends answers without delay.
         let _ = stream.set_nodelay(true);
-        let phase = Phase::new();
-        let stream = TimedStream::new(stream, deadlines, phase.clone());
+        let activity = Arc::clone(&place.activity);
+        let stream = TimedStream::new(stream, deadlines, Arc::clone(&activity));
         let router = TowerToHyperService::new(router.clone());
-        let service = service_fn(move |request: Request<Incoming>| {
-            phase.head_complete();
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            activity.head_complete();
+            request.extensions_mut().insert(activity.key_use());
             let answered = router.call(request.map(|body| TimedBody::new(body, deadlines.body)));
-            let phase = phase.clone();
+            let activity = Arc::clone(&activity);
             async move {
                 // A peer that sends many requests ahead would otherwise keep a thread busy for many of them at a time.
                 tokio::task::yield_now().await;
-                let response = answered.await;
-                phase.request_answered();
+                let mut response = answered.await;
+                activity.request_answered();
+                if let (true, Ok(response)) = (activity.is_displaced(), &mut response) {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
                 response
             }
         });
         let connection = running.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // An error means that the client disconnected, or was too slow.
-            let _ = connection.await;
+            run_until_displaced(connection, &place.activity).await;
             drop(place);
         });
     }
     drop(listener);
     running.shutdown().await;
+}
+
+/// An error of the connection means that the client disconnected, or was too slow.
+async fn run_until_displaced<T>(connection: impl Future<Output = T>, activity: &Activity) {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        // A request that arrived in the meantime is answered, and closes the connection.
+        () = activity.displaced() => if activity.is(Phase::Busy) {
+            connection.await;
+        }
+    }
 }
 
 async fn accept(listener: &TcpListener, connections: &Connections) -> Option<(TcpStream, SocketAddr)> {

@@ -1,8 +1,12 @@
 use std::future;
 use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
 
+use axum::Extension;
 use axum::body::Bytes;
+use axum::extract::Path;
 use axum::routing::{get, post};
+use holdfast_api::KeyUse;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 use tokio::sync::Notify;
@@ -14,7 +18,8 @@ const SOON: Duration = Duration::from_secs(30);
 /// Longer than any test waits, so that only the deadline under test can end a connection.
 const NEVER: Duration = Duration::from_secs(3_600);
 const SHORT: Duration = Duration::from_millis(50);
-const PATIENT: Deadlines = Deadlines { head: NEVER, idle: NEVER, body: NEVER, write: NEVER };
+const PATIENT: Deadlines =
+    Deadlines { head: NEVER, idle: NEVER, stranger_idle: NEVER, body: NEVER, write: NEVER };
 const WIDE: Bounds = Bounds { connections: 1_000, per_peer: 1_000 };
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 /// More than the buffers of both sockets take.
@@ -37,10 +42,11 @@ impl Server {
         Server { address, connections, stop, task }
     }
 
-    /// With routes for a response that is large and for a body that is read to its end.
+    /// With routes for a response that is large, for a body that is read to its end, and for a request with a key of a holder.
     async fn plain(bounds: Bounds, deadlines: Deadlines) -> Server {
         let router = Router::new()
             .route("/healthz", get(|| async { "ok" }))
+            .route("/key/{holder}", get(use_key))
             .route("/large", get(|| async { vec![b'x'; LARGE] }))
             .route("/body", post(|_: Bytes| async { "whole" }));
         Server::start(router, bounds, deadlines).await
@@ -66,6 +72,11 @@ impl Server {
         let open = || format!("{} are open instead of {count}", self.connections.open());
         tokio::time::timeout(SOON, reached).await.unwrap_or_else(|_| panic!("{}", open()));
     }
+}
+
+async fn use_key(Path(holder): Path<NonZeroU64>, Extension(key_use): Extension<KeyUse>) -> &'static str {
+    key_use.record(holder);
+    "ok"
 }
 
 /// All that arrives until the server closes the connection.
@@ -143,7 +154,7 @@ async fn beyond_the_bound_a_connection_is_closed_at_once_and_says_why() {
 
 #[tokio::test]
 async fn a_connection_without_a_request_is_dropped() {
-    let server = Server::plain(WIDE, Deadlines { head: SHORT, ..PATIENT }).await;
+    let server = Server::plain(WIDE, Deadlines { stranger_idle: SHORT, ..PATIENT }).await;
     assert_eq!(rest(&mut server.connect().await).await, "");
     server.until_open(0).await;
 }
@@ -258,4 +269,71 @@ async fn a_head_that_is_too_large_is_refused() {
     let (length, _) = tokio::join!(reader.read(&mut bytes), writer.write_all(head.as_bytes()));
     let answer = String::from_utf8_lossy(&bytes[..length.unwrap()]).into_owned();
     assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+}
+
+#[tokio::test]
+async fn when_strangers_hold_every_place_the_one_with_most_makes_room() {
+    let server = Server::plain(Bounds { connections: 8, per_peer: 5 }, PATIENT).await;
+    let mut held = Vec::new();
+    for peer in [2, 2, 2, 2, 2, 3, 3, 3] {
+        held.push(server.connect_from(peer).await);
+    }
+    server.until_open(8).await;
+    let mut other = server.connect_from(4).await;
+    let answer = ask(&mut other, REQUEST).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert_eq!(rest(&mut held[0]).await, "", "the first was idle longest");
+    assert_eq!((server.connections.open(), server.connections.displaced()), (8, 1));
+    // The others are as they were.
+    for held in &mut held[1..] {
+        assert!(ask(held, REQUEST).await.starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn connections_with_a_key_stay_when_strangers_come() {
+    let server = Server::plain(Bounds { connections: 4, per_peer: 4 }, PATIENT).await;
+    let mut keyed = Vec::new();
+    for path in ["/key/7", "/key/7", "/key/8", "/key/9"] {
+        let mut stream = server.connect_from(2).await;
+        let answer = ask(&mut stream, format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        keyed.push(stream);
+    }
+    assert!(rest(&mut server.connect_from(3).await).await.starts_with("HTTP/1.1 503"));
+    for keyed in &mut keyed {
+        assert!(ask(keyed, REQUEST).await.starts_with("HTTP/1.1 200"));
+    }
+}
+
+#[tokio::test]
+async fn a_connection_without_a_valid_key_may_be_idle_for_less_time() {
+    let server = Server::plain(WIDE, Deadlines { stranger_idle: SHORT, ..PATIENT }).await;
+    let mut keyed = server.connect().await;
+    assert!(ask(&mut keyed, b"GET /key/7 HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+    let mut stranger = server.connect().await;
+    assert!(ask(&mut stranger, REQUEST).await.starts_with("HTTP/1.1 200"));
+    rest(&mut stranger).await;
+    server.until_open(1).await;
+    assert!(ask(&mut keyed, REQUEST).await.starts_with("HTTP/1.1 200"), "also after a request without one");
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_while_its_connection_makes_room_is_answered() {
+    let (started, finish) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (s, f) = (Arc::clone(&started), Arc::clone(&finish));
+    let wait = || async move {
+        s.notify_one();
+        f.notified().await;
+        "done"
+    };
+    let server = Server::start(Router::new().route("/", get(wait)), WIDE, PATIENT).await;
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(SOON, started.notified()).await.unwrap();
+    server.connections.displace_all();
+    finish.notify_one();
+    let answer = rest(&mut busy).await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
+    assert!(answer.contains("connection: close"), "{answer}");
 }

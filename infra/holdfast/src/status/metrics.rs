@@ -60,6 +60,12 @@ pub(super) fn format(counters: &Counters, queue: &EmbeddedQueue, connections: &C
         "Connections that were closed at once because too many were open, in total or of their peer.",
         connections.refused(),
     );
+    page.single(
+        "holdfast_api_connections_displaced_total",
+        "counter",
+        "Idle connections that were closed to make room for a new one.",
+        connections.displaced(),
+    );
     page.0
 }
 

@@ -4,6 +4,7 @@ use axum::http::request::Parts;
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
+use super::key_use::{KeyHolder, KeyUse};
 use crate::{App, Problem};
 
 /// The holder of the key in a request.
@@ -16,7 +17,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub(super) async fn authenticate(role: Role, parts: &Parts, app: &App) -> Result<Caller, Problem> {
+    pub(super) async fn authenticate(role: Role, parts: &mut Parts, app: &App) -> Result<Caller, Problem> {
         let mut headers = parts.headers.get_all(AUTHORIZATION).iter();
         let given = headers.next().and_then(|value| bearer(value.as_bytes()));
         if headers.next().is_some() {
@@ -27,7 +28,20 @@ impl Caller {
         let key = given.ok_or_else(Problem::unauthorized)?;
         let found = app.keys.find(&app.engine, key).await?;
         let caller = found.ok_or_else(Problem::unauthorized)?;
+        let holder = caller.key_holder();
+        if let Some(key_use) = parts.extensions.get::<KeyUse>() {
+            key_use.record(holder.number());
+        }
+        parts.extensions.insert(holder);
         if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
+    }
+
+    /// Operators may act for all tenants, so none of these answers for what they send.
+    fn key_holder(&self) -> KeyHolder {
+        match &self.home {
+            Some(tenant) if self.role != Role::Operator => KeyHolder::Tenant(tenant.clone()),
+            _ => KeyHolder::Operators,
+        }
     }
 
     /// The tenant in `?tenant=`, if there is one and this caller may name it.

@@ -7,12 +7,15 @@ mod built_in;
 mod cache;
 mod caller;
 mod extract;
+mod key_use;
 mod keys;
 mod list_scope;
 mod path_tenant;
 
 pub use built_in::{BuiltIn, HashedKey};
 pub(crate) use extract::{Admin, KeyCreator, Operator, Producer};
+pub(crate) use key_use::KeyHolder;
+pub use key_use::KeyUse;
 pub use keys::Keys;
 pub(crate) use list_scope::{ListItem, ListScope};
 pub(crate) use path_tenant::{ManagedTenant, ReadableTenant};

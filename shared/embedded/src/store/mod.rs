@@ -34,7 +34,21 @@ struct Change {
     row: Option<Row>,
 }
 
+/// What a read takes of the 128 units that tokio gives a task before others have a turn. A read keeps its thread, and a list is a hundred of
+/// them, so a task makes sixteen at a time.
+const READ_UNITS: usize = 8;
+
 impl EmbeddedStore {
+    async fn read<T, E>(&self, read: impl FnOnce(&Connection) -> Result<T, E> + Send) -> Result<T, Failure>
+    where
+        Failure: From<E>,
+    {
+        for _ in 0..READ_UNITS {
+            tokio::task::consume_budget().await;
+        }
+        self.readers.read(read)
+    }
+
     pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let (now, limit) = (now.as_millis(), pages::row_count(limit));
         let purge = move |connection: &Connection| {
@@ -61,23 +75,23 @@ impl Store for EmbeddedStore {
         let get = |connection: &Connection| {
             keys.iter().map(|key| rows::get(connection, key)).collect::<rusqlite::Result<Vec<_>>>()
         };
-        self.readers.read(get)?.into_iter().map(Option::transpose).collect()
+        self.read(get).await?.into_iter().map(Option::transpose).collect()
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        Ok(self.readers.read(|connection| pages::query(connection, &query))?)
+        Ok(self.read(|connection| pages::query(connection, &query)).await?)
     }
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
-        Ok(self.readers.read(|connection| pages::query_index(connection, &query))?)
+        Ok(self.read(|connection| pages::query_index(connection, &query)).await?)
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
-        Ok(self.readers.read(|connection| pages::count_index(connection, &count))?)
+        Ok(self.read(|connection| pages::count_index(connection, &count)).await?)
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
-        Ok(self.readers.read(|connection| pages::overdue(connection, shard, until, limit))?)
+        Ok(self.read(|connection| pages::overdue(connection, shard, until, limit)).await?)
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
@@ -148,7 +162,7 @@ impl Store for EmbeddedStore {
             };
             keys.iter().map(get_one).collect::<Result<Vec<_>, Failure>>()
         };
-        Ok(self.readers.read(get)?)
+        Ok(self.read(get).await?)
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {

@@ -364,7 +364,7 @@ fn a_restart_keeps_quotas_and_what_waits() {
     let host = Host::open(dir.path());
     let after = block_on(host.engine.view_tenant(&host.tenant)).unwrap();
     assert_eq!((after.quotas, &after), (quotas, &before));
-    let refused = block_on(host.engine.post(&host.tenant, vec![NewEvent::new("a", "1")]));
+    let refused = block_on(host.engine.post(&host.tenant, &[NewEvent::new("a", "1")]));
     let Err(PostError::OverQuota(OverQuota::Waiting { bytes, largest, .. })) = refused else {
         panic!("{refused:?}")
     };

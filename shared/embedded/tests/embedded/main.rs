@@ -13,4 +13,5 @@ mod missing_data;
 mod newer_records;
 mod opening;
 mod queue;
+mod reads;
 mod settling;

@@ -26,8 +26,8 @@ fn waiting(bytes: u64) -> QuotaPatch {
 }
 
 fn post(world: &World, events: usize) -> Result<Posted, PostError> {
-    let events = (0..events).map(|_| NewEvent::new("order.created", "1")).collect();
-    block_on(world.engine.post(&world.tenant, events))
+    let events: Vec<_> = (0..events).map(|_| NewEvent::new("order.created", "1")).collect();
+    block_on(world.engine.post(&world.tenant, &events))
 }
 
 #[track_caller]
@@ -76,7 +76,7 @@ fn each_tenant_has_a_rate_of_its_own_and_off_is_off() {
     let other = Tenant::from("other");
     for _ in 0..50 {
         let events = vec![NewEvent::new("order.created", "1")];
-        assert!(block_on(world.engine.post(&other, events)).unwrap().warnings.is_empty());
+        assert!(block_on(world.engine.post(&other, &events)).unwrap().warnings.is_empty());
     }
     set(&world, QuotaPatch { events_per_second: Some(None), ..QuotaPatch::default() });
     for _ in 0..50 {
@@ -169,7 +169,7 @@ fn bytes_that_wait_refuse_posts_until_they_are_delivered() {
 fn a_repeated_post_is_answered_though_too_much_waits() {
     let world = World::new(1, None);
     world.subscribe(URL);
-    let post = |id| block_on(world.engine.post(&world.tenant, vec![event(id, "1")]));
+    let post = |id| block_on(world.engine.post(&world.tenant, &[event(id, "1")]));
     post("known").unwrap();
     set(&world, waiting(1));
     assert!(post("known").unwrap().accepted[0].duplicate);
@@ -189,6 +189,6 @@ fn quotas_are_kept_in_the_record_that_every_post_reads() {
     let quotas = Quotas { events_per_second: Some(5), subscriptions: Some(7), waiting_bytes: None };
     assert_eq!(found.unwrap().quotas, quotas, "a subscription leaves them as they are");
     // An id in the post is read by the same call as before.
-    let posted = block_on(world.engine.post(&world.tenant, vec![event("one", "1")])).unwrap();
+    let posted = block_on(world.engine.post(&world.tenant, &[event("one", "1")])).unwrap();
     assert_eq!(posted.accepted[0].deliveries, 1);
 }

@@ -210,11 +210,11 @@ impl Resolved {
 impl Engine {
     /// Accepts what a producer posts, within the quotas of its tenant. All or none: an error means that none of these events was
     /// accepted, though some may still be delivered. Over a quota, nothing is written.
-    pub async fn post(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Posted, PostError> {
-        let known = self.read_before_accepting(tenant, &events).await?;
+    pub async fn post(&self, tenant: &Tenant, events: &[NewEvent]) -> Result<Posted, PostError> {
+        let known = self.read_before_accepting(tenant, events).await?;
         let is_repeat = known.ids.len() == events.len() && known.ids.iter().all(Option::is_some);
         let warnings = self.admit(&known.tenant, events.len() as u64, is_repeat).await?;
-        match self.accept_known(tenant, &events, known).await {
+        match self.accept_known(tenant, events, known).await {
             Ok(accepted) => Ok(Posted { accepted, warnings }),
             Err(error) => {
                 self.give_back_events(tenant, events.len() as u64);

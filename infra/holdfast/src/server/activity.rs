@@ -1,0 +1,91 @@
+//! What one connection is doing.
+
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use holdfast_api::KeyUse;
+use tokio::sync::Notify;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Phase {
+    /// No request has begun.
+    Idle,
+    /// The head of a request is arriving.
+    Head,
+    /// A request is being answered.
+    Busy,
+}
+
+/// Shared by the stream, which sees when a head begins, by the service, which sees when it is complete and answered, and by the list of
+/// open connections, which may close it. One task uses the stream and the service, so there is nothing to order.
+pub(super) struct Activity {
+    phase: AtomicU8,
+    /// The step at which no request was in progress any more.
+    idle_since: AtomicU64,
+    /// Counts the steps of all connections, which tells without a clock which one has been idle longer.
+    steps: Arc<AtomicU64>,
+    key_use: KeyUse,
+    is_displaced: AtomicBool,
+    displaced: Notify,
+}
+
+impl Activity {
+    /// Of a new connection.
+    pub(super) fn new(steps: &Arc<AtomicU64>) -> Activity {
+        Activity {
+            phase: AtomicU8::new(Phase::Idle as u8),
+            idle_since: AtomicU64::new(steps.fetch_add(1, Ordering::Relaxed)),
+            steps: Arc::clone(steps),
+            key_use: KeyUse::default(),
+            is_displaced: AtomicBool::new(false),
+            displaced: Notify::new(),
+        }
+    }
+
+    pub(super) fn is(&self, phase: Phase) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase as u8
+    }
+
+    pub(super) fn head_begins(&self) {
+        self.phase.store(Phase::Head as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn head_complete(&self) {
+        self.phase.store(Phase::Busy as u8, Ordering::Relaxed);
+    }
+
+    pub(super) fn request_answered(&self) {
+        self.idle_since.store(self.steps.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        self.phase.store(Phase::Idle as u8, Ordering::Relaxed);
+    }
+
+    /// `None`: a request is in progress. One whose head is not complete does not count, or a few bytes would keep a place.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        (!self.is(Phase::Busy)).then(|| self.idle_since.load(Ordering::Relaxed))
+    }
+
+    /// For the extensions of its requests.
+    pub(super) fn key_use(&self) -> KeyUse {
+        self.key_use.clone()
+    }
+
+    /// Whose key was used last.
+    pub(super) fn holder(&self) -> Option<NonZeroU64> {
+        self.key_use.holder()
+    }
+
+    pub(super) fn displace(&self) {
+        self.is_displaced.store(true, Ordering::Relaxed);
+        self.displaced.notify_one();
+    }
+
+    pub(super) fn is_displaced(&self) -> bool {
+        self.is_displaced.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn displaced(&self) {
+        self.displaced.notified().await;
+    }
+}

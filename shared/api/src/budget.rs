@@ -1,0 +1,184 @@
+//! The memory that the bodies of requests take, from the first byte that arrives until the request is answered: so much in total, and a
+//! part of it for each holder of keys.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::Problem;
+use crate::auth::KeyHolder;
+use crate::body::MAX_BYTES;
+
+/// For the bodies of all requests at the same time.
+const MAX_HELD_BYTES: usize = 256_000_000;
+/// A holder gets one part of what the others leave, of so many. So however many fill their parts, something is left for the next one.
+const PARTS: usize = 4;
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Why no more of a body may be held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OverBudget {
+    /// All holders together have the maximum.
+    Total,
+    /// This holder has its part.
+    Holder,
+}
+
+/// Whether a holder that has `own` bytes may hold `more` of the `max` that there are for all, while the others hold `others`. A part is at
+/// least one whole body.
+fn check(max: usize, others: usize, own: usize, more: usize) -> Result<(), OverBudget> {
+    let wanted = own.saturating_add(more);
+    let left = max.saturating_sub(others);
+    if wanted > left {
+        return Err(OverBudget::Total);
+    }
+    if wanted > (left / PARTS).max(MAX_BYTES) { Err(OverBudget::Holder) } else { Ok(()) }
+}
+
+/// The bytes that all bodies hold.
+pub(crate) struct BodyBudget {
+    max_bytes: usize,
+    held: Mutex<HeldBytes>,
+}
+
+#[derive(Default)]
+struct HeldBytes {
+    total: usize,
+    /// Only holders that hold some.
+    by_holder: HashMap<KeyHolder, usize>,
+}
+
+impl Default for BodyBudget {
+    fn default() -> BodyBudget {
+        BodyBudget { max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
+    }
+}
+
+impl BodyBudget {
+    /// Of a new request, which holds nothing yet.
+    pub(crate) fn held_by(self: &Arc<Self>, holder: KeyHolder) -> Held {
+        Held { budget: Arc::clone(self), holder, bytes: 0 }
+    }
+
+    /// No change can panic halfway, so the data behind a poisoned lock is consistent.
+    fn lock(&self) -> MutexGuard<'_, HeldBytes> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What the body of one request holds. Given back when it is dropped.
+pub(crate) struct Held {
+    budget: Arc<BodyBudget>,
+    holder: KeyHolder,
+    bytes: usize,
+}
+
+impl Held {
+    pub(crate) fn grow(&mut self, more: usize) -> Result<(), OverBudget> {
+        let mut held = self.budget.lock();
+        let own = held.by_holder.get(&self.holder).copied().unwrap_or(0);
+        check(self.budget.max_bytes, held.total - own, own, more)?;
+        held.total += more;
+        held.by_holder.insert(self.holder.clone(), own + more);
+        self.bytes += more;
+        Ok(())
+    }
+
+    pub(crate) fn release(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        if bytes == 0 {
+            return;
+        }
+        let mut held = self.budget.lock();
+        held.total -= bytes;
+        if let Entry::Occupied(mut own) = held.by_holder.entry(self.holder.clone()) {
+            *own.get_mut() -= bytes;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+
+    pub(crate) fn problem(&self, over: OverBudget) -> Problem {
+        match over {
+            OverBudget::Total => Problem::unavailable(
+                "The bodies of all requests in progress take as much memory as they may; send the request again after 1 s.",
+            ),
+            OverBudget::Holder => {
+                let whose = match self.holder {
+                    KeyHolder::Tenant(_) => "of this tenant",
+                    KeyHolder::Operators => "with operator keys",
+                };
+                let detail = format!(
+                    "The bodies of the requests {whose} that are in progress take as much memory as they may; send fewer or smaller \
+                     ones at the same time, and this one again after 1 s."
+                );
+                Problem::too_many(RETRY_AFTER, detail)
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: usize = 1_000_000;
+
+    #[test]
+    fn a_holder_gets_a_quarter_of_what_others_leave_and_at_least_one_body() {
+        let cases = [
+            // In MB: those of others, its own, and what it wants.
+            (0, 0, 64, Ok(())),
+            (0, 63, 1, Ok(())),
+            (0, 64, 1, Err(OverBudget::Holder)),
+            (64, 0, 48, Ok(())),
+            (64, 48, 1, Err(OverBudget::Holder)),
+            (192, 15, 1, Ok(())),
+            (192, 16, 1, Err(OverBudget::Holder)),
+            (254, 0, 1, Ok(())),
+            (254, 1, 1, Err(OverBudget::Holder)),
+            (255, 0, 1, Ok(())),
+            (255, 1, 1, Err(OverBudget::Total)),
+            (256, 0, 1, Err(OverBudget::Total)),
+        ];
+        for (others, own, more, expected) in cases {
+            let found = check(256 * MB, others * MB, own * MB, more * MB);
+            assert_eq!(found, expected, "{others} {own} {more}");
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_given_back_to_its_holder() {
+        let budget = Arc::new(BodyBudget { max_bytes: 8 * MB, held: Mutex::default() });
+        let of = |name: &str| budget.held_by(KeyHolder::Tenant(name.into()));
+        let (mut one, mut two) = (of("a"), of("a"));
+        one.grow(MB).unwrap();
+        two.grow(MB).unwrap();
+        assert_eq!(of("a").grow(1), Err(OverBudget::Holder), "another request of the same tenant");
+        assert_eq!(of("b").grow(MB), Ok(()));
+        assert_eq!(budget.held_by(KeyHolder::Operators).grow(MB), Ok(()));
+        two.release();
+        assert_eq!(of("a").grow(MB), Ok(()));
+        drop((one, two));
+        let held = budget.lock();
+        assert_eq!((held.total, held.by_holder.len()), (0, 0));
+    }
+
+    #[test]
+    fn tenants_together_never_hold_more_than_the_total() {
+        let budget = Arc::new(BodyBudget { max_bytes: 8 * MB, held: Mutex::default() });
+        let mut held: Vec<Held> =
+            (0..20).map(|n| budget.held_by(KeyHolder::Tenant(format!("t{n}").as_str().into()))).collect();
+        let grown: Vec<_> = held.iter_mut().map(|held| held.grow(MB)).collect();
+        assert_eq!(grown.iter().filter(|grown| grown.is_ok()).count(), 8);
+        assert!(grown[8..].iter().all(|grown| *grown == Err(OverBudget::Total)));
+    }
+}
