@@ -396,6 +396,32 @@ class Functions(unittest.TestCase):
         for name in FUNCTIONS:
             self.assertNotIn("ReservedConcurrentExecutions", RESOURCES[name]["Properties"])
 
+    def test_only_functions_that_are_invoked_by_what_they_send_may_loop(self):
+        """Lambda stops such a chain after about 16 links. Any other loop is a mistake that Lambda should stop."""
+        invoked_by = {
+            attribute(properties(name)["EventSourceArn"]): attribute(properties(name)["FunctionName"])
+            for name in of_type("AWS::Lambda::EventSourceMapping")
+        }
+        invokes = {
+            function: {
+                invoked_by[attribute(resource)]
+                for statement in statements(function.replace("Function", "Role"))
+                if "sqs:SendMessage" in as_list(statement["Action"])
+                for resource in as_list(statement["Resource"])
+                if attribute(resource) in invoked_by
+            }
+            for function in FUNCTIONS
+        }
+        for function in FUNCTIONS:
+            reached, found = set(), {function}
+            while found:
+                found = set().union(*(invokes[each] for each in found)) - reached
+                reached |= found
+            allowed = properties(function).get("RecursiveLoop", "Terminate")
+            self.assertEqual(allowed, "Allow" if function in reached else "Terminate", function)
+            alarm = function.replace("Function", "Recursion")
+            self.assertEqual(alarm in ALARM_STACK["Resources"], function in reached, function)
+
     def test_only_attempts_leave_through_subnets_and_only_when_given(self):
         inside = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
         for name in FUNCTIONS:
@@ -579,6 +605,14 @@ class Alarms(unittest.TestCase):
         for function, metric in itertools.product(FUNCTIONS, ["Errors", "Throttles"]):
             alarm = self.alarm(function.replace("Function", metric))
             self.assertEqual((alarm["Namespace"], alarm["MetricName"]), ("AWS/Lambda", metric))
+            self.assertEqual(alarm["Dimensions"], [{"Name": "FunctionName", "Value": {"Ref": function}}])
+
+    def test_a_loop_that_lambda_stops_is_an_alarm(self):
+        for function in ["DeliverFirstFunction", "DeliverRetryFunction"]:
+            alarm = self.alarm(function.replace("Function", "Recursion"))
+            self.assertEqual(
+                (alarm["Namespace"], alarm["MetricName"]), ("AWS/Lambda", "RecursiveInvocationsDropped")
+            )
             self.assertEqual(alarm["Dimensions"], [{"Name": "FunctionName", "Value": {"Ref": function}}])
 
     def test_queues(self):
