@@ -592,14 +592,50 @@ class TheApi(unittest.TestCase):
 class Alarms(unittest.TestCase):
     ALARMS = of_type("AWS::CloudWatch::Alarm", ALARM_STACK["Resources"])
 
+    # Their state is read by another alarm, NoSweep, and sent to nobody.
+    SILENT = {"SweepSilent", "Never"}
+
     def alarm(self, name):
         return self.ALARMS[name]["Properties"]
 
+    def metrics(self, name):
+        """Returns `(namespace, name, dimensions)` of the metrics of an alarm by their ids in its expression, or by `None`."""
+        alarm = self.alarm(name)
+        stats = [(each["Id"], each["MetricStat"]["Metric"]) for each in alarm.get("Metrics", []) if "MetricStat" in each]
+        return {
+            key: (
+                metric["Namespace"],
+                metric["MetricName"],
+                {each["Name"]: each["Value"] for each in metric["Dimensions"]},
+            )
+            for key, metric in stats or [(None, alarm)]
+        }
+
+    def expression(self, name):
+        (expression,) = [each["Expression"] for each in self.alarm(name)["Metrics"] if "Expression" in each]
+        return expression
+
+    def computed(self, name, **metrics):
+        """Evaluates the expression of an alarm for these values of its metrics. The others have no data."""
+        text = re.sub(r"^IF\((.*?), (100 \* .*), (\d+)\)$", r"(\2) if (\1) else (\3)", self.expression(name))
+        values = {key: metrics.get(key) for key in self.metrics(name)}
+        return eval(text, {"FILL": lambda value, default: default if value is None else value, **values})
+
+    def rings(self, name, **metrics):
+        alarm, value = self.alarm(name), self.computed(name, **metrics)
+        compare = {
+            "GreaterThanThreshold": value > alarm["Threshold"],
+            "GreaterThanOrEqualToThreshold": value >= alarm["Threshold"],
+            "LessThanThreshold": value < alarm["Threshold"],
+        }
+        return compare[alarm["ComparisonOperator"]]
+
     def test_each_points_to_a_section_of_the_runbook(self):
         headings = re.findall(r"^## (.+)$", read("infra/docs/runbook.md"), re.MULTILINE)
-        for name in self.ALARMS:
-            section = self.alarm(name)["AlarmDescription"].split("Runbook: ")[1]
-            self.assertIn(section, headings, name)
+        alarms = [each for each in ALARM_STACK["Resources"].values() if "Alarm" in each["Type"]]
+        self.assertGreater(len(alarms), len(self.ALARMS))
+        for alarm in alarms:
+            self.assertIn(alarm["Properties"]["AlarmDescription"].split("Runbook: ")[1], headings)
 
     def test_errors_and_throttles_of_every_function(self):
         for function, metric in itertools.product(FUNCTIONS, ["Errors", "Throttles"]):
@@ -619,23 +655,83 @@ class Alarms(unittest.TestCase):
         for name, metric, queue in [
             ("DeadLetters", "ApproximateNumberOfMessagesVisible", "DeadLetterQueueName"),
             ("FirstAttemptsLate", "ApproximateAgeOfOldestMessage", "FirstQueueName"),
+            ("RetriesLate", "ApproximateAgeOfOldestMessage", "RetryQueueName"),
         ]:
             self.assertEqual(self.alarm(name)["MetricName"], metric)
             self.assertEqual(self.alarm(name)["Dimensions"], [{"Name": "QueueName", "Value": {"Ref": queue}}])
 
     def test_silence_of_the_sweep_is_an_alarm_and_no_other_silence_is(self):
         silent = {name for name in self.ALARMS if self.alarm(name)["TreatMissingData"] == "breaching"}
-        self.assertEqual(silent, {"Overdue"})
-        for name, metric in [
-            ("Overdue", "OldestOverdueSeconds"),
-            ("HealthWritesDropped", "HealthWritesDropped"),
+        self.assertEqual(silent, {"SweepSilent"})
+
+    def test_silence_of_the_sweep_rings_late_enough_for_a_new_stack(self):
+        """A metric alarm that treats missing data as breaching is in ALARM as soon as it is created."""
+        no_sweep = ALARM_STACK["Resources"]["NoSweep"]["Properties"]
+        self.assertEqual(no_sweep["AlarmRule"], {"Fn::Sub": 'ALARM("${SweepSilent.Arn}")'})
+        self.assertGreaterEqual(no_sweep["ActionsSuppressorWaitPeriod"], 300)
+        self.assertEqual(attribute(no_sweep["ActionsSuppressor"]), "Never.Arn")
+        self.assertEqual(self.alarm("Never")["TreatMissingData"], "notBreaching")
+        published = read("shared/aws/src/metrics.rs")
+        self.assertNotIn(self.alarm("Never")["MetricName"], published)
+
+    def test_metrics_of_holdfast_exist(self):
+        # The functions do not publish the second of these yet; its alarm stays silent until they do.
+        published = set(re.findall(r'"([A-Z][A-Za-z]+)"', read("shared/aws/src/metrics.rs"))) | {
+            "HandledOverdueSeconds"
+        }
+        names = set()
+        for alarm in self.ALARMS.keys() - {"Never"}:
+            for namespace, name, dimensions in self.metrics(alarm).values():
+                if namespace == "Holdfast":
+                    self.assertEqual(dimensions, {"Stack": {"Ref": "StackName"}}, alarm)
+                    self.assertIn(name, published, alarm)
+                    names.add(name)
+        self.assertLessEqual(
+            {"OldestOverdueSeconds", "HealthWritesDropped", "MessagesGivenBack", "AttemptsNotMade"}, names
+        )
+
+    def test_messages_given_back_ring_by_their_share(self):
+        for given, succeeded, failed, rings in [
+            (None, None, None, False),
+            (9, None, None, False),
+            (10, None, None, True),
+            (10, 80, None, True),
+            (10, 80, 10, False),
+            (1000, 8000, 2000, False),
         ]:
             self.assertEqual(
-                (self.alarm(name)["Namespace"], self.alarm(name)["MetricName"]), ("Holdfast", metric)
+                self.rings("MessagesGivenBack", given=given, succeeded=succeeded, failed=failed),
+                rings,
+                (given, succeeded, failed),
             )
+
+    def test_a_collapse_of_all_attempts_rings(self):
+        for succeeded, failed, not_made, rings in [
+            (None, None, None, False),
+            (None, 49, None, False),
+            (None, 50, None, True),
+            (None, None, 50, True),
+            (4, 46, None, True),
+            (5, 45, None, False),
+            (900, 100, None, False),
+        ]:
             self.assertEqual(
-                self.alarm(name)["Dimensions"], [{"Name": "Stack", "Value": {"Ref": "StackName"}}]
+                self.rings("SuccessCollapsed", succeeded=succeeded, failed=failed, not_made=not_made),
+                rings,
+                (succeeded, failed, not_made),
             )
+
+    def test_throttles_of_the_table_and_of_every_index(self):
+        indexes = {index["IndexName"] for index in properties("Table")["GlobalSecondaryIndexes"]}
+        for name, metric in [("WritesThrottled", "WriteThrottleEvents"), ("ReadsThrottled", "ReadThrottleEvents")]:
+            metrics = self.metrics(name)
+            self.assertEqual({each[:2] for each in metrics.values()}, {("AWS/DynamoDB", metric)})
+            dimensions = [each[2] for each in metrics.values()]
+            self.assertTrue(all(each["TableName"] == {"Ref": "TableName"} for each in dimensions))
+            self.assertEqual({each.get("GlobalSecondaryIndexName") for each in dimensions}, indexes | {None})
+            self.assertFalse(self.rings(name))
+            for key in metrics:
+                self.assertTrue(self.rings(name, **{key: 1}), key)
 
     def test_all_tell_the_address_and_the_topic(self):
         nothing = {"Ref": "AWS::NoValue"}
@@ -643,9 +739,12 @@ class Alarms(unittest.TestCase):
             {"Fn::If": ["HasEmail", {"Ref": "Topic"}, nothing]},
             {"Fn::If": ["HasTopic", {"Ref": "AlarmTopicArn"}, nothing]},
         ]
-        for name in self.ALARMS:
-            self.assertEqual(self.alarm(name)["AlarmActions"], both, name)
-            self.assertEqual(self.alarm(name)["OKActions"], both, name)
+        alarms = {**self.ALARMS, **of_type("AWS::CloudWatch::CompositeAlarm", ALARM_STACK["Resources"])}
+        for name in alarms.keys() - self.SILENT:
+            self.assertEqual(alarms[name]["Properties"]["AlarmActions"], both, name)
+            self.assertEqual(alarms[name]["Properties"]["OKActions"], both, name)
+        for name in self.SILENT:
+            self.assertNotIn("AlarmActions", self.alarm(name))
 
     def test_nested_stacks_get_what_they_ask_for(self):
         for name, path in [
