@@ -85,6 +85,9 @@ def value(node, values):
         return node
     if "Ref" in node:
         return None if node["Ref"] == "AWS::NoValue" else values.get(node["Ref"], node)
+    if "Fn::FindInMap" in node:
+        name, *keys = value(node["Fn::FindInMap"], values)
+        return SOURCE["Mappings"][name][keys[0]][keys[1]]
     if "Fn::If" in node:
         name, then, otherwise = node["Fn::If"]
         return value(then if holds(SOURCE["Conditions"][name], values) else otherwise, values)
@@ -173,7 +176,8 @@ class Parameters(unittest.TestCase):
         self.assertEqual(PARAMETERS["MaxReceiveCount"]["MinValue"], 10)
         self.assertEqual(PARAMETERS["KeepDays"]["MinValue"], 7)
         for name, least, most in [
-            ("RetryConcurrency", 2, 1000),
+            ("FirstConcurrency", 0, 1000),
+            ("RetryConcurrency", 0, 1000),
             ("SecretOverlapHours", 0, 720),
             ("FirstBatchSize", 1, 100),
             ("RetryBatchSize", 1, 100),
@@ -280,13 +284,43 @@ class Queues(unittest.TestCase):
             self.assertEqual(attribute(mapping["FunctionName"]), name.replace("Mapping", "Function"))
             self.assertEqual((mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]), ("10", "0"))
 
-    def test_retries_are_bounded_and_first_attempts_may_be(self):
-        self.assertEqual(properties("DeliverRetryMapping")["ScalingConfig"], {"MaximumConcurrency": "10"})
-        self.assertIsNone(properties("DeliverFirstMapping")["ScalingConfig"])
-        bounded = properties("DeliverFirstMapping", FirstConcurrency="7")
-        self.assertEqual(bounded["ScalingConfig"], {"MaximumConcurrency": "7"})
-        self.assertEqual(refused({"FirstConcurrency": 1}), ["NoConcurrencyOfOne"])
-        self.assertEqual(refused({"FirstConcurrency": 2}), [])
+    def limits(self, **values):
+        mappings = ["DeliverFirstMapping", "DeliverRetryMapping"]
+        return [properties(name, **values)["ScalingConfig"]["MaximumConcurrency"] for name in mappings]
+
+    def test_pools_follow_from_one_parameter_and_leave_room_for_the_api_and_the_sweep(self):
+        pools = SOURCE["Mappings"]["Pools"]
+        self.assertEqual(list(pools), [str(size) for size in PARAMETERS["Concurrency"]["AllowedValues"]])
+        for size, pool in pools.items():
+            self.assertEqual(list(pool), ["First", "Retry", "Slow"])
+            # Limits of AWS for each mapping.
+            self.assertTrue(all(2 <= limit <= 1000 for limit in pool.values()), size)
+            self.assertLessEqual(sum(pool.values()), int(size) - max(3, int(size) // 5), size)
+            self.assertEqual(self.limits(Concurrency=size), [pool["First"], pool["Retry"]])
+        # What a new account has.
+        self.assertEqual(DEFAULTS["Concurrency"], "10")
+
+    def test_the_guide_has_the_pools_and_what_they_can_do(self):
+        rows = re.findall(r"^\| (\d+) \| (.+) \|$", read("infra/docs/deploy.md"), re.MULTILINE)
+        wanted = {
+            size: [
+                *pool.values(),
+                int(size) - sum(pool.values()),
+                # Batches of 10: of 0.2 s each, and of the whole timeout of 5 s.
+                pool["First"] * 10 * 5,
+                pool["Retry"] * 10 // 5,
+            ]
+            for size, pool in SOURCE["Mappings"]["Pools"].items()
+        }
+        found = {size: [int(cell.replace(",", "")) for cell in cells.split(" | ")] for size, cells in rows}
+        self.assertEqual(found, wanted)
+
+    def test_a_pool_can_be_set_by_itself(self):
+        self.assertEqual(self.limits(FirstConcurrency="7"), ["7", 2])
+        self.assertEqual(self.limits(RetryConcurrency="7"), [3, "7"])
+        for name in ["FirstConcurrency", "RetryConcurrency"]:
+            self.assertEqual(refused({name: 1}), ["NoConcurrencyOfOne"])
+            self.assertEqual(refused({name: 2}), [])
 
     def test_large_batches_need_a_window(self):
         for kind, size, window in itertools.product(["First", "Retry"], range(1, 101), [0, 1, 10]):
@@ -392,9 +426,17 @@ class Functions(unittest.TestCase):
             self.assertEqual(properties(name)["LoggingConfig"]["LogGroup"], {"Ref": group})
             self.assertIn(group, RESOURCES)
 
-    def test_no_concurrency_is_reserved_because_new_accounts_have_none_to_spare(self):
+    def test_concurrency_is_reserved_only_on_request_because_new_accounts_have_none_to_spare(self):
+        wanted = {"IngestFunction": "IngestReservedConcurrency", "SweepFunction": "SweepReservedConcurrency"}
         for name in FUNCTIONS:
-            self.assertNotIn("ReservedConcurrentExecutions", RESOURCES[name]["Properties"])
+            self.assertIsNone(properties(name).get("ReservedConcurrentExecutions"), name)
+        for name, parameter in wanted.items():
+            reserved = {each: properties(each, **{parameter: "1"}).get("ReservedConcurrentExecutions") for each in FUNCTIONS}
+            self.assertEqual({each: count for each, count in reserved.items() if count}, {name: "1"})
+            # AWS refuses a reservation that leaves fewer than 100 unreserved.
+            for size in PARAMETERS["Concurrency"]["AllowedValues"]:
+                refusals = refused({parameter: 1, "Concurrency": size})
+                self.assertEqual(refusals, ["NothingToReserve"] if size < 100 else [], size)
 
     def test_only_functions_that_are_invoked_by_what_they_send_may_loop(self):
         """Lambda stops such a chain after about 16 links. Any other loop is a mistake that Lambda should stop."""
