@@ -21,6 +21,7 @@ os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
 # samtranslator warns that its usage metrics are not collected.
 logging.getLogger("samtranslator").setLevel(logging.ERROR)
 
+from cfnlint.schema.manager import PROVIDER_SCHEMA_MANAGER  # noqa: E402
 from samtranslator.translator.transform import transform  # noqa: E402 (it reads the region)
 from samtranslator.yaml_helper import yaml_parse  # noqa: E402
 
@@ -329,30 +330,6 @@ class Queues(unittest.TestCase):
 
 
 class TheTable(unittest.TestCase):
-    def test_keys_and_indexes(self):
-        table = properties("Table")
-        types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
-
-        def keys(of):
-            return [
-                (each["AttributeName"], each["KeyType"], types[each["AttributeName"]])
-                for each in of["KeySchema"]
-            ]
-
-        self.assertEqual(keys(table), [("pk", "HASH", "S"), ("sk", "RANGE", "S")])
-        self.assertEqual(
-            {index["IndexName"]: keys(index) for index in table["GlobalSecondaryIndexes"]},
-            {
-                "sweep": [("sweep_shard", "HASH", "S"), ("look_at", "RANGE", "N")],
-                "by-tenant": [("list_tenant", "HASH", "S"), ("listed", "RANGE", "S")],
-                "by-url": [("list_url", "HASH", "S"), ("listed", "RANGE", "S")],
-                "by-subscription": [("list_subscription", "HASH", "S"), ("listed", "RANGE", "S")],
-                "by-state": [("list_state", "HASH", "S"), ("state_sort", "RANGE", "S")],
-            },
-        )
-        for index in table["GlobalSecondaryIndexes"]:
-            self.assertEqual(index["Projection"], {"ProjectionType": "KEYS_ONLY"})
-
     def test_is_paid_by_request_forgets_by_ttl_and_can_be_restored(self):
         table = properties("Table")
         self.assertEqual(table["BillingMode"], "PAY_PER_REQUEST")
@@ -362,7 +339,68 @@ class TheTable(unittest.TestCase):
     def test_outlives_the_stack(self):
         self.assertEqual(RESOURCES["Table"]["DeletionPolicy"], "Retain")
         self.assertEqual(RESOURCES["Table"]["UpdateReplacePolicy"], "Retain")
+        self.assertIs(properties("Table")["DeletionProtectionEnabled"], True)
+        self.assertIs(properties("Table", TableProtection="off")["DeletionProtectionEnabled"], False)
 
+    def test_is_warm_on_request(self):
+        """Without a request nothing is set: a lower value than the table has reached is refused by DynamoDB."""
+
+        def warm(**values):
+            table = properties("Table", **values)
+            return [each["WarmThroughput"] for each in [table, *table["GlobalSecondaryIndexes"]]]
+
+        self.assertEqual(set(map(str, warm())), {"None"})
+        for changed, read_units, write_units in [
+            ({"WarmWriteUnits": "40000"}, "12000", "40000"),
+            ({"WarmReadUnits": "30000"}, "30000", "4000"),
+        ]:
+            wanted = {"ReadUnitsPerSecond": read_units, "WriteUnitsPerSecond": write_units}
+            self.assertEqual(warm(**changed), [wanted] * 6)
+
+    # What a deployed table has. CloudFormation replaces the table, or deletes an index and creates it anew, if any of it changes.
+    # Released entries stay as they are; a release adds at most one index, because an update of a table creates one at a time.
+    KEYS = {
+        "": "pk S, sk S",
+        "sweep": "sweep_shard S, look_at N",
+        "by-tenant": "list_tenant S, listed S",
+        "by-url": "list_url S, listed S",
+        "by-subscription": "list_subscription S, listed S",
+        "by-state": "list_state S, state_sort S",
+    }
+
+    def test_nothing_changes_that_needs_another_table_or_index(self):
+        table = properties("Table")
+        types = {each["AttributeName"]: each["AttributeType"] for each in table["AttributeDefinitions"]}
+        found = {
+            index.get("IndexName", ""): ", ".join(
+                f"{each['AttributeName']} {types[each['AttributeName']]}" for each in index["KeySchema"]
+            )
+            for index in [table, *table["GlobalSecondaryIndexes"]]
+        }
+        self.assertEqual(found, self.KEYS)
+        self.assertEqual(
+            [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]], [("pk", "HASH"), ("sk", "RANGE")]
+        )
+        for index in table["GlobalSecondaryIndexes"]:
+            self.assertEqual([each["KeyType"] for each in index["KeySchema"]], ["HASH", "RANGE"])
+            self.assertEqual(index["Projection"], {"ProjectionType": "KEYS_ONLY"})
+        # A table with local indexes cannot change them, and one with a name cannot be replaced.
+        self.assertNotIn("LocalSecondaryIndexes", table)
+
+    def test_no_resource_that_keeps_data_has_a_property_that_cannot_change(self):
+        """From the resource schemas of AWS: a change of such a property replaces the resource."""
+        for kind, allowed in [
+            # The keys of the table, which the test above keeps.
+            ("AWS::DynamoDB::Table", {"KeySchema"}),
+            ("AWS::SQS::Queue", set()),
+            ("AWS::SecretsManager::Secret", set()),
+        ]:
+            schema = PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema
+            fixed = schema["createOnlyProperties"] + schema.get("conditionalCreateOnlyProperties", [])
+            names = {path.removeprefix("/properties/") for path in fixed}
+            self.assertTrue(names)
+            for resource in of_type(kind).values():
+                self.assertLessEqual(names & resource["Properties"].keys(), allowed)
 
 class Functions(unittest.TestCase):
     EVERYWHERE = {
