@@ -456,6 +456,12 @@ class Functions(unittest.TestCase):
             }
             self.assertEqual(resource["Metadata"], metadata)
 
+    def test_names_of_log_groups_need_no_policy_of_the_account(self):
+        names = {name: properties(name)["LogGroupName"]["Fn::Sub"] for name in of_type("AWS::Logs::LogGroup")}
+        self.assertEqual(names.pop("ApiLogs"), "/aws/vendedlogs/holdfast/${AWS::StackName}/api")
+        # The roles of the functions allow them to write to theirs.
+        self.assertTrue(all(name.startswith("/holdfast/${AWS::StackName}/") for name in names.values()))
+
     def test_logs_are_kept_for_a_while_and_not_for_ever(self):
         for name in of_type("AWS::Logs::LogGroup"):
             self.assertEqual(properties(name)["RetentionInDays"], "30")
@@ -584,7 +590,7 @@ class Access(unittest.TestCase):
             attached = properties(role, **inside).get("ManagedPolicyArns") or []
             names = [arn["Fn::Sub"].rsplit("/", 1)[1] for arn in attached]
             leaves = role in ["DeliverFirstRole", "DeliverRetryRole", "AdminRole"]
-            self.assertEqual(names, ["AWSLambdaVPCAccessExecutionRole"] if leaves else [], role)
+            self.assertEqual(names, ["AWSLambdaENIManagementAccess"] if leaves else [], role)
 
     def test_only_lambda_takes_the_roles(self):
         for role in of_type("AWS::IAM::Role"):
@@ -834,6 +840,13 @@ class Alarms(unittest.TestCase):
             nested = SOURCE["Resources"][name]["Properties"]
             self.assertEqual(nested["TemplateURL"], path)
             self.assertEqual(nested["Parameters"].keys(), yaml_parse(read(path))["Parameters"].keys())
+
+    def test_the_costs_have_all_alarms(self):
+        """AWS charges for the metrics of an alarm, and for a composite alarm as for five."""
+        metrics = sum(len(self.metrics(name)) for name in self.ALARMS)
+        composites = len(of_type("AWS::CloudWatch::CompositeAlarm", ALARM_STACK["Resources"]))
+        rows = dict(re.findall(r"^\| (metrics of alarms|composite alarm) \| (\d+) \|", read("infra/docs/costs.md"), re.MULTILINE))
+        self.assertEqual(rows, {"metrics of alarms": str(metrics), "composite alarm": str(composites)})
 
     def test_the_dashboard_is_json(self):
         dashboard = yaml_parse(read("infra/stacks/dashboard.yaml"))["Resources"]["Dashboard"]["Properties"]
