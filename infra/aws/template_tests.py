@@ -130,8 +130,8 @@ def attribute(node):
     return node["Fn::Sub"]
 
 
-def statements(role):
-    for policy in properties(role)["Policies"]:
+def statements(role, **values):
+    for policy in properties(role, **values)["Policies"]:
         yield from as_list(policy["PolicyDocument"]["Statement"])
 
 
@@ -261,6 +261,7 @@ class Queues(unittest.TestCase):
         self.assertEqual(set(queues), {"FirstQueue", "RetryQueue", "DeadLetterQueue"})
         for name in queues:
             self.assertIs(properties(name)["SqsManagedSseEnabled"], True)
+            self.assertIsNone(properties(name)["KmsMasterKeyId"])
 
     def test_retention(self):
         kept = {name: properties(name)["MessageRetentionPeriod"] for name in of_type("AWS::SQS::Queue")}
@@ -583,6 +584,39 @@ class Access(unittest.TestCase):
         }
         self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], [])
 
+    def test_a_key_of_the_account_encrypts_everything_that_is_stored(self):
+        key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
+        encrypted = {
+            "AWS::SQS::Queue": "KmsMasterKeyId",
+            "AWS::SecretsManager::Secret": "KmsKeyId",
+            "AWS::Logs::LogGroup": "KmsKeyId",
+        }
+        for kind, name in encrypted.items():
+            for resource in of_type(kind):
+                self.assertIsNone(properties(resource)[name], resource)
+                self.assertEqual(properties(resource, **key)[name], key["KmsKeyArn"], resource)
+                self.assertIsNone(properties(resource, **key).get("SqsManagedSseEnabled"), resource)
+        self.assertIsNone(properties("Table")["SSESpecification"])
+        table = properties("Table", **key)["SSESpecification"]
+        self.assertEqual(table, {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": key["KmsKeyArn"]})
+
+    def test_functions_may_use_that_key_for_what_is_stored_and_nothing_else(self):
+        key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
+        for function in FUNCTIONS:
+            role = function.replace("Function", "Role")
+            (statement,) = [each for each in statements(role, **key) if each not in list(statements(role))]
+            self.assertEqual(statement["Resource"], key["KmsKeyArn"])
+            self.assertTrue(all(action.startswith("kms:") for action in statement["Action"]))
+            self.assertNotIn("*", json.dumps(statement))
+            services = [attribute(each).split(".")[0] for each in statement["Condition"]["StringEquals"]["kms:ViaService"]]
+            self.assertEqual(services, ["dynamodb", "sqs"] + ["secretsmanager"] * (function in API_FUNCTIONS))
+
+    def test_a_boundary_applies_to_all_roles(self):
+        boundary = {"PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/bound"}
+        for role in of_type("AWS::IAM::Role"):
+            self.assertIsNone(properties(role)["PermissionsBoundary"])
+            self.assertEqual(properties(role, **boundary)["PermissionsBoundary"], boundary["PermissionsBoundaryArn"])
+
     def test_policies_of_aws_are_there_only_for_subnets(self):
         inside = {"SubnetIds": "subnet-0a", "SecurityGroupIds": "sg-0a"}
         for role in of_type("AWS::IAM::Role"):
@@ -636,6 +670,21 @@ class TheApi(unittest.TestCase):
         ingest = {call for call, target in reached.items() if "Ingest" in target}
         self.assertEqual(ingest, {("post", "/v1/events")})
         self.assertTrue(all("Admin" in target for call, target in reached.items() if call not in ingest))
+
+    def test_a_domain_of_its_own_on_request(self):
+        domain = {"DomainName": "events.example.com", "CertificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/1"}
+        self.assertEqual(refused(domain), [])
+        for one in domain.items():
+            self.assertEqual(refused(dict([one])), ["DomainWithCertificate"])
+        for name in ["Domain", "DomainMapping"]:
+            self.assertEqual(RESOURCES[name]["Condition"], "HasDomain")
+        (configuration,) = properties("Domain", **domain)["DomainNameConfigurations"]
+        self.assertEqual(configuration["CertificateArn"], domain["CertificateArn"])
+        self.assertEqual(configuration["SecurityPolicy"], "TLS_1_2")
+        pattern = re.compile(PARAMETERS["DomainName"]["AllowedPattern"])
+        self.assertTrue(pattern.search("events.example.com") and pattern.search(""))
+        for wrong in ["https://events.example.com", "example", "Events.example.com", "events.example.com/"]:
+            self.assertFalse(pattern.search(wrong), wrong)
 
     def test_throttling(self):
         stage = properties(
