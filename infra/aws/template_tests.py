@@ -582,7 +582,7 @@ class Access(unittest.TestCase):
             "AWS::SQS::QueuePolicy",
             "AWS::SecretsManager::ResourcePolicy",
         }
-        self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], [])
+        self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], ["RestoredTablePolicy"])
 
     def test_a_key_of_the_account_encrypts_everything_that_is_stored(self):
         key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
@@ -610,6 +610,22 @@ class Access(unittest.TestCase):
             self.assertNotIn("*", json.dumps(statement))
             services = [attribute(each).split(".")[0] for each in statement["Condition"]["StringEquals"]["kms:ViaService"]]
             self.assertEqual(services, ["dynamodb", "sqs"] + ["secretsmanager"] * (function in API_FUNCTIONS))
+
+    def test_a_restored_table_takes_the_place_of_the_own_one(self):
+        for function in FUNCTIONS:
+            variables = properties(function, RestoredTable="restored")["Environment"]["Variables"]
+            self.assertEqual(variables["HOLDFAST_TABLE"], "restored")
+        for name in ["Alarms", "DashboardStack"]:
+            self.assertEqual(properties(name, RestoredTable="restored")["Parameters"]["TableName"], "restored")
+        self.assertEqual(value(SOURCE["Outputs"]["TableName"]["Value"], {**DEFAULTS, "RestoredTable": "restored"}), "restored")
+        self.assertEqual(RESOURCES["RestoredTablePolicy"]["Condition"], "IsRestored")
+        policy = properties("RestoredTablePolicy")
+        self.assertCountEqual(map(attribute, policy["Roles"]), of_type("AWS::IAM::Role"))
+        items, indexes = policy["PolicyDocument"]["Statement"]
+        self.assertEqual(set(items["Action"]), self.ITEMS)
+        self.assertTrue(attribute(items["Resource"]).endswith(":table/${RestoredTable}"))
+        self.assertEqual(indexes["Action"], "dynamodb:Query")
+        self.assertTrue(attribute(indexes["Resource"]).endswith(":table/${RestoredTable}/index/*"))
 
     def test_a_boundary_applies_to_all_roles(self):
         boundary = {"PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/bound"}
