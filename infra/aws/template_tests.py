@@ -130,7 +130,7 @@ def attribute(node):
     return node["Fn::Sub"]
 
 
-def statements(role, **values):
+def role_statements(role, **values):
     for policy in properties(role, **values)["Policies"]:
         yield from as_list(policy["PolicyDocument"]["Statement"])
 
@@ -492,7 +492,7 @@ class Functions(unittest.TestCase):
         invokes = {
             function: {
                 invoked_by[attribute(resource)]
-                for statement in statements(function.replace("Function", "Role"))
+                for statement in role_statements(function.replace("Function", "Role"))
                 if "sqs:SendMessage" in as_list(statement["Action"])
                 for resource in as_list(statement["Resource"])
                 if attribute(resource) in invoked_by
@@ -562,7 +562,7 @@ class Access(unittest.TestCase):
             with self.subTest(function):
                 allowed = {
                     (attribute(resource), action)
-                    for statement in statements(function.replace("Function", "Role"))
+                    for statement in role_statements(function.replace("Function", "Role"))
                     for resource in as_list(statement["Resource"])
                     for action in as_list(statement["Action"])
                 }
@@ -571,7 +571,7 @@ class Access(unittest.TestCase):
     def test_no_wildcards(self):
         """The ARN of a log group already ends with `:*`; no other wildcard is needed."""
         for role in of_type("AWS::IAM::Role"):
-            for statement in statements(role):
+            for statement in role_statements(role):
                 self.assertEqual(statement["Effect"], "Allow")
                 self.assertEqual(statement.keys(), {"Effect", "Action", "Resource"})
                 for each in as_list(statement["Action"]) + as_list(statement["Resource"]):
@@ -604,7 +604,7 @@ class Access(unittest.TestCase):
         key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
         for function in FUNCTIONS:
             role = function.replace("Function", "Role")
-            (statement,) = [each for each in statements(role, **key) if each not in list(statements(role))]
+            (statement,) = [each for each in role_statements(role, **key) if each not in list(role_statements(role))]
             self.assertEqual(statement["Resource"], key["KmsKeyArn"])
             self.assertTrue(all(action.startswith("kms:") for action in statement["Action"]))
             self.assertNotIn("*", json.dumps(statement))
@@ -919,6 +919,144 @@ class Alarms(unittest.TestCase):
         self.assertTrue(all(widget["properties"]["metrics"] for widget in widgets))
 
 
+class Deployer(unittest.TestCase):
+    """The roles to deploy with. What CloudFormation calls for each type of resource is in the resource schemas of AWS."""
+
+    STACK = yaml_parse(read("infra/stacks/deployer.yaml"))["Resources"]
+    # What CloudFormation calls only for properties that the template does not have.
+    UNUSED = {
+        # Imports, replicas, resource policies, streams and insights of a table.
+        *(
+            f"dynamodb:{action}"
+            for action in "AssociateTableReplica CreateTableReplica ImportTable DescribeImport BatchWriteItem DeleteItem GetItem PutItem "
+            "Query Scan UpdateItem PutResourcePolicy DeleteResourcePolicy EnableKinesisStreamingDestination "
+            "DisableKinesisStreamingDestination UpdateKinesisStreamingDestination UpdateContributorInsights".split()
+        ),
+        "kinesis:DescribeStream",
+        "kinesis:PutRecords",
+        "iam:CreateServiceLinkedRole",
+        "kms:ListAliases",
+        "logs:CreateLogStream",
+        "logs:DescribeLogStreams",
+        "logs:PutLogEvents",
+        # Not in the list of actions of API Gateway, which uses POST and DELETE for tags.
+        "apigateway:TagResource",
+        "apigateway:UntagResource",
+        # The OpenAPI document of an API, in a bucket.
+        "s3:ListBucket",
+        "s3:GetObjectMetadata",
+        # Policies of users and groups.
+        *(f"iam:{verb}{kind}Policy" for verb in ["Get", "Put", "Delete"] for kind in ["User", "Group"]),
+        "iam:DeleteRolePermissionsBoundary",
+        # File systems, layers, signing, versions and capacity of functions.
+        "elasticfilesystem:DescribeMountTargets",
+        "s3files:ListMountTargets",
+        *(
+            f"lambda:{action}"
+            for action in "GetLayerVersion PublishVersion GetCodeSigningConfig PutFunctionCodeSigningConfig "
+            "DeleteFunctionCodeSigningConfig PassCapacityProvider PutFunctionScalingConfig PutRuntimeManagementConfig".split()
+        ),
+        # Policies, indexes and other ways into a log group.
+        *(
+            f"logs:{action}"
+            for action in "DeleteDataProtectionPolicy PutDataProtectionPolicy DeleteIndexPolicy PutIndexPolicy DeleteResourcePolicy "
+            "PutBearerTokenAuthentication PutLogGroupDeletionProtection".split()
+        ),
+        "firehose:TagDeliveryStream",
+        "s3:REST.PUT.OBJECT",
+        "sns:PutDataProtectionPolicy",
+        "secretsmanager:ReplicateSecretToRegions",
+        "secretsmanager:RemoveRegionsFromReplication",
+        # Policies and protection of nested stacks.
+        "cloudformation:GetStackPolicy",
+        "cloudformation:SetStackPolicy",
+        "cloudformation:UpdateTerminationProtection",
+    }
+    # What AWS documents elsewhere: the access log of an HTTP API.
+    MORE = {f"logs:{verb}LogDelivery" for verb in ["Get", "Update", "Delete"]} | {"logs:ListLogDeliveries"}
+
+    def actions(self, *names):
+        return {
+            action
+            for name in names
+            for statement in self.STACK[name]["Properties"]["PolicyDocument"]["Statement"]
+            if statement["Effect"] == "Allow"
+            for action in as_list(statement["Action"])
+        }
+
+    def needed(self):
+        nested = [yaml_parse(read(f"infra/stacks/{name}.yaml"))["Resources"] for name in ["alarms", "dashboard"]]
+        kinds = {each["Type"] for resources in [RESOURCES, *nested] for each in resources.values()}
+        self.assertGreater(len(kinds), 15)
+        schemas = [PROVIDER_SCHEMA_MANAGER.get_resource_schema("us-east-1", kind).schema for kind in kinds]
+        return {
+            # One schema writes it in lower case.
+            action.replace("getObject", "GetObject")
+            for schema in schemas
+            for handler in ["create", "read", "update", "delete"]
+            for action in schema["handlers"].get(handler, {}).get("permissions", [])
+        }
+
+    def test_may_do_what_every_resource_of_the_template_takes_and_nothing_else(self):
+        allowed = self.actions("StatePolicy", "FunctionsPolicy")
+        self.assertEqual((self.needed() - self.UNUSED) - allowed, set(), "missing")
+        self.assertEqual(allowed - (self.needed() - self.UNUSED) - self.MORE, set(), "too much")
+        self.assertFalse([action for action in allowed if "*" in action])
+
+    def test_policies_are_as_short_as_aws_wants_them(self):
+        for name, policy in of_type("AWS::IAM::ManagedPolicy", self.STACK).items():
+            text = json.dumps(policy["Properties"]["PolicyDocument"], separators=(",", ":"))
+            # The longest values that the names can have.
+            text = re.sub(r'\{"Fn::Sub":("[^"]*")\}', r"\1", text).replace("${AWS::Partition}", "aws")
+            text = text.replace("${AWS::Region}", "ap-southeast-1").replace("${AWS::AccountId}", "0" * 12)
+            text = text.replace("${AWS::URLSuffix}", "amazonaws.com").replace("${StackPrefix}", "x" * 20)
+            self.assertLess(len(text), 6144, name)
+
+    def test_roles_of_functions_keep_within_the_boundary(self):
+        statements = self.STACK["FunctionsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+        for action in ["iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary"]:
+            found = [each for each in statements if action in as_list(each["Action"])]
+            (statement,) = [each for each in found if each["Effect"] == "Allow"]
+            self.assertEqual(statement["Condition"], {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}})
+        self.assertNotIn("iam:DeleteRolePermissionsBoundary", self.actions("FunctionsPolicy"))
+        key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
+        used = {
+            action
+            for role in of_type("AWS::IAM::Role")
+            for statement in role_statements(role, **key)
+            for action in as_list(statement["Action"])
+        }
+        interfaces = {action for action in self.actions("Boundary") if action.startswith("ec2:")}
+        self.assertEqual(self.actions("Boundary"), used | interfaces)
+
+    def test_the_pipeline_starts_cloudformation_and_nothing_else(self):
+        role = self.STACK["PipelineRole"]["Properties"]
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        conditions = trust["Condition"]["StringEquals"]
+        subject = conditions["token.actions.githubusercontent.com:sub"]["Fn::Sub"]
+        self.assertEqual(subject, "repo:${Repository}:environment:${Environment}")
+        self.assertEqual(conditions["token.actions.githubusercontent.com:aud"], "sts.amazonaws.com")
+        services = {
+            action.split(":")[0]
+            for statement in role["Policies"][0]["PolicyDocument"]["Statement"]
+            for action in as_list(statement["Action"])
+        }
+        self.assertEqual(services, {"cloudformation", "s3", "iam"})
+
+    def test_the_example_of_a_pipeline_takes_that_role_and_keeps_no_credentials(self):
+        workflow = yaml_parse(read("infra/stacks/pipeline.yml"))
+        (job,) = workflow["jobs"].values()
+        self.assertEqual(job["permissions"], {"contents": "read", "id-token": "write"})
+        self.assertEqual(job["environment"], "production")
+        steps = json.dumps(job["steps"])
+        self.assertIn("role-to-assume", steps)
+        self.assertNotIn("secrets.", steps)
+        for step in job["steps"]:
+            if "uses" in step:
+                self.assertRegex(step["uses"], r"@[0-9a-f]{40}$", "not pinned")
+        self.assertIn("--config-env production", steps)
+
+
 class Tools(unittest.TestCase):
     def test_outputs(self):
         wanted = {
@@ -946,15 +1084,26 @@ class Tools(unittest.TestCase):
         taken = subprocess.run(["sh", "-c", script], input=answer, capture_output=True, text=True, check=True)
         self.assertEqual(taken.stdout.strip(), "hf_x7")
 
-    def test_sam_is_configured(self):
-        default = tomllib.loads(read("infra/samconfig.toml"))["default"]
-        self.assertIn("CAPABILITY_IAM", default["deploy"]["parameters"]["capabilities"])
-        self.assertIs(default["deploy"]["parameters"]["resolve_s3"], True)
-        # The cache of sam would miss changes in shared/.
-        self.assertIs(default["build"]["parameters"]["cached"], False)
+    def test_sam_is_configured_for_every_stage(self):
+        stages = tomllib.loads(read("infra/samconfig.toml"))
+        del stages["version"]
+        self.assertEqual(list(stages), ["default", "staging", "production"])
+        for stage in stages.values():
+            deploy = stage["deploy"]["parameters"]
+            self.assertIn("CAPABILITY_IAM", deploy["capabilities"])
+            self.assertIs(deploy["resolve_s3"], True)
+            # The cache of sam would miss changes in shared/.
+            self.assertIs(stage["build"]["parameters"]["cached"], False)
+            self.assertIs(stage["validate"]["parameters"]["lint"], True)
+            self.assertEqual(stage["delete"]["parameters"]["stack_name"], deploy["stack_name"])
+            values = dict(each.split("=") for each in deploy.get("parameter_overrides", []))
+            self.assertEqual(values.keys() - PARAMETERS.keys(), set())
+            self.assertEqual(refused(values), [])
+        names = [stage["deploy"]["parameters"]["stack_name"] for stage in stages.values()]
+        self.assertEqual(len(set(names)), len(names))
 
     def test_cfn_lint_is_content(self):
-        lint = run("cfn-lint", "template.yaml", "infra/stacks/alarms.yaml", "infra/stacks/dashboard.yaml")
+        lint = run("cfn-lint", "template.yaml", *(f"infra/stacks/{name}.yaml" for name in ["alarms", "dashboard", "deployer"]))
         self.assertEqual((lint.returncode, lint.stdout), (0, ""), lint.stderr)
 
     def test_sam_validate_is_content(self):
