@@ -825,6 +825,11 @@ class Alarms(unittest.TestCase):
         published = read("shared/aws/src/metrics.rs")
         self.assertNotIn(self.alarm("Never")["MetricName"], published)
 
+    def test_only_alarms_that_cost_more_need_somebody_to_tell(self):
+        needing = {name for name, each in ALARM_STACK["Resources"].items() if each.get("Condition") == "IsHeard"}
+        several = {name for name in self.ALARMS if len(self.metrics(name)) > 1}
+        self.assertEqual(needing, several | {"NoSweep", "Never"})
+
     def test_metrics_of_holdfast_exist(self):
         # The functions do not publish the second of these yet; its alarm stays silent until they do.
         published = set(re.findall(r'"([A-Z][A-Za-z]+)"', read("shared/aws/src/metrics.rs"))) | {
