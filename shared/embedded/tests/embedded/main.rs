@@ -14,3 +14,4 @@ mod newer_records;
 mod opening;
 mod queue;
 mod settling;
+mod write_ahead_log;
