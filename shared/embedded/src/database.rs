@@ -85,10 +85,11 @@ impl Drop for Database {
 fn prepare(connection: &mut Connection, file: &Path) -> rusqlite::Result<Result<Prepared, OpenError>> {
     // SQLite must not remove the write-ahead log when the last connection is closed: after that, the marker would be wrong.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    // Not by SQLite after a commit: see `Checkpoints`.
     connection.execute_batch(
         "PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL;
-         PRAGMA wal_autocheckpoint = 4000;
+         PRAGMA wal_autocheckpoint = 0;
          PRAGMA journal_size_limit = 67108864;
          PRAGMA cache_size = -65536;
          PRAGMA temp_store = MEMORY;",

@@ -166,6 +166,9 @@ impl FileId {
 /// the process ends.
 pub(crate) struct Watch {
     files: Vec<(PathBuf, FileId)>,
+    /// To flush the database file. Each connection is closed before it lets go of the watch: closing this file releases the locks that
+    /// SQLite has on it.
+    database: File,
     /// Once a file is lost, it stays lost: what was written since is not in a file that lies there later.
     lost: OnceLock<Arc<FileLost>>,
 }
@@ -180,7 +183,13 @@ impl Watch {
         };
         let files =
             [DATABASE, WRITE_AHEAD_LOG, SHARED_MEMORY].map(file).into_iter().collect::<io::Result<_>>()?;
-        Ok(Watch { files, lost: OnceLock::new() })
+        let database = File::open(dir.join(DATABASE))?;
+        Ok(Watch { files, database, lost: OnceLock::new() })
+    }
+
+    /// Returns once everything that was written to the database file, without the write-ahead log, is on the disk.
+    pub(crate) fn flush_database(&self) -> io::Result<()> {
+        self.database.sync_data()
     }
 
     /// What the last check found.

@@ -6,6 +6,7 @@
 mod backlog;
 mod backup;
 mod check;
+mod checkpoints;
 mod checksum;
 mod database;
 mod error;
@@ -68,7 +69,7 @@ impl Embedded {
         let next_id = mirrors.open(&database)?;
         let writer = Arc::new(Writer::start(database, Arc::clone(&clock), {
             let mirrors = mirrors.clone();
-            move |connection| mirrors.refill(connection)
+            move |connection: &_, has_time: &mut _| mirrors.refill(connection, has_time)
         })?);
         let store = EmbeddedStore { writer: Arc::clone(&writer), readers: Arc::clone(&readers) };
         let queue = Arc::new(EmbeddedQueue {

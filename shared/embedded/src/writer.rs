@@ -7,14 +7,20 @@ use holdfast_core::ports::Clock;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::checkpoints::Checkpoints;
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
 use crate::lane::Lane;
 use crate::turns::Turns;
 
-/// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long.
+/// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long. Sooner if the
+/// commit has jobs of several tenants, because some of them may be waiting for a tenant with many.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
 const MAX_COMMIT_TIME: Duration = Duration::from_millis(20);
+const MAX_SHARED_COMMIT_TIME: Duration = Duration::from_millis(5);
+/// How long what follows a commit may take, and how long if jobs are waiting.
+const MAX_FOLLOW_UP_TIME: Duration = Duration::from_millis(10);
+const MAX_HURRIED_FOLLOW_UP_TIME: Duration = Duration::from_millis(2);
 /// How often an idle writer looks whether its files are still there. A busy one looks at every commit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -42,17 +48,19 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// `after_commit` is called on the writing thread after each commit, and again while it returns that it has more to do.
+    /// `after_commit` is called on the writing thread after each commit, and again while it returns that it has more to do. Its second
+    /// argument says whether it has time to go on, or is to return.
     pub(crate) fn start(
         database: Database,
         clock: Arc<dyn Clock>,
-        after_commit: impl FnMut(&Connection) -> bool + Send + 'static,
+        after_commit: impl FnMut(&Connection, &mut dyn FnMut() -> bool) -> bool + Send + 'static,
     ) -> Result<Writer, OpenError> {
         let (commands, waiting) = mpsc::channel();
         let file = database.file.clone();
+        let checkpoints = Checkpoints::start(&database)?;
         let thread = thread::Builder::new()
             .name("holdfast-writer".to_owned())
-            .spawn(move || work(database, &*clock, &waiting, after_commit))
+            .spawn(move || work(&database, checkpoints, &*clock, &waiting, after_commit))
             .map_err(|e| OpenError::Failed { file, why: e.to_string() })?;
         Ok(Writer { commands, thread: Mutex::new(Some(thread)) })
     }
@@ -128,58 +136,101 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
     }
 }
 
-fn work(
-    database: Database,
-    clock: &dyn Clock,
-    commands: &Receiver<Command>,
-    mut after_commit: impl FnMut(&Connection) -> bool,
-) {
-    let mut waiting = Turns::default();
-    let (mut stop, mut more) = (false, false);
-    while !stop || !waiting.is_empty() {
-        let idle = if more || stop || !waiting.is_empty() { Duration::ZERO } else { IDLE_CHECK_INTERVAL };
-        let mut next = match commands.recv_timeout(idle) {
-            Ok(first) => Some(first),
-            Err(RecvTimeoutError::Timeout) if idle.is_zero() => None,
-            Err(RecvTimeoutError::Timeout) => {
-                // Readers and the next jobs see what it finds.
-                let _ = database.watch.check();
-                None
-            }
-            Err(RecvTimeoutError::Disconnected) => {
-                stop = true;
-                None
-            }
-        };
-        while let Some(command) = next {
-            match command {
-                Command::Write(lane, job) => waiting.push(&lane.0, job),
-                Command::Nudge => {}
-                Command::Stop => stop = true,
-            }
-            next = commands.try_recv().ok();
+/// The jobs in line, and whether the thread is to end after them.
+struct Line<'a> {
+    commands: &'a Receiver<Command>,
+    waiting: Turns<Waiting>,
+    stop: bool,
+}
+
+struct Waiting {
+    lane: Arc<str>,
+    job: Box<dyn Job>,
+}
+
+impl Line<'_> {
+    /// Waits for a command, but no longer than this. Returns whether there was one.
+    fn wait(&mut self, max: Duration) -> bool {
+        match self.commands.recv_timeout(max) {
+            Ok(command) => self.admit(command),
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => self.stop = true,
         }
-        let started = clock.now_real();
-        let has_time = |done| done < MAX_JOBS_PER_COMMIT && clock.now_real().since(started) < MAX_COMMIT_TIME;
-        finish(&database, &mut waiting, has_time);
-        more = after_commit(&database.connection);
+        true
+    }
+
+    /// Puts everything in line that has come meanwhile.
+    fn admit_all(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.admit(command);
+        }
+    }
+
+    fn admit(&mut self, command: Command) {
+        match command {
+            Command::Write(Lane(lane), job) => {
+                self.waiting.push(&Arc::clone(&lane), Waiting { lane, job });
+            }
+            Command::Nudge => {}
+            Command::Stop => self.stop = true,
+        }
+    }
+
+    fn next(&mut self) -> Option<Waiting> {
+        // A tenant's job that came during a commit takes its turn in it, and does not wait for the next one.
+        self.admit_all();
+        self.waiting.next(|_| true)
     }
 }
 
-/// Makes and commits the next jobs: at least one, and more while there is time.
-fn finish(database: &Database, waiting: &mut Turns<Box<dyn Job>>, has_time: impl Fn(usize) -> bool) {
-    let mut jobs: Vec<_> = waiting.next(|_| true).into_iter().collect();
-    if jobs.is_empty() {
-        return;
+fn work(
+    database: &Database,
+    mut checkpoints: Checkpoints,
+    clock: &dyn Clock,
+    commands: &Receiver<Command>,
+    mut after_commit: impl FnMut(&Connection, &mut dyn FnMut() -> bool) -> bool,
+) {
+    let mut line = Line { commands, waiting: Turns::default(), stop: false };
+    let mut more = false;
+    while !line.stop || !line.waiting.is_empty() {
+        let is_busy = more || line.stop || !line.waiting.is_empty();
+        if !is_busy && !line.wait(IDLE_CHECK_INTERVAL) {
+            // Readers and the next jobs see what it finds.
+            let _ = database.watch.check();
+        }
+        let started = clock.now_real();
+        finish(database, &mut line, |done, is_shared| {
+            let limit = if is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
+            done < MAX_JOBS_PER_COMMIT && clock.now_real().since(started) < limit
+        });
+        checkpoints.after_commit(&database.connection);
+        let started = clock.now_real();
+        more = after_commit(&database.connection, &mut || {
+            line.admit_all();
+            let is_hurried = !line.waiting.is_empty();
+            let limit = if is_hurried { MAX_HURRIED_FOLLOW_UP_TIME } else { MAX_FOLLOW_UP_TIME };
+            clock.now_real().since(started) < limit
+        });
     }
+}
+
+/// Makes and commits the next jobs: at least one, and more while there is time. `has_time` gets how many there are, and whether they
+/// are of several tenants.
+fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(usize, bool) -> bool) {
+    let Some(Waiting { lane, job }) = line.next() else { return };
+    let mut jobs = vec![job];
     if database.watch.is_intact().is_err() {
         return acknowledge(database, jobs);
     }
     let committed = transact(&database.connection, |connection| {
+        let mut is_shared = false;
         while let Some(job) = jobs.last_mut() {
             job.run(connection)?;
-            match has_time(jobs.len()).then(|| waiting.next(|_| true)).flatten() {
-                Some(job) => jobs.push(job),
+            match has_time(jobs.len(), is_shared).then(|| line.next()).flatten() {
+                Some(next) => {
+                    is_shared |= next.lane != lane;
+                    jobs.push(next.job);
+                }
                 None => break,
             }
         }
@@ -223,4 +274,40 @@ fn transact(
         connection.execute_batch("ROLLBACK")?;
     }
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::time::Timestamp;
+    use holdfast_sim::{VirtualClock, block_on};
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_comes_during_a_commit_of_another_tenant_is_part_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
+        let writer = Writer::start(Database::open(dir.path()).unwrap(), clock, |_, _| false).unwrap();
+        let writer = Arc::new(writer);
+        let (reply, answer) = oneshot::channel();
+        let mut second = Some(Closure {
+            // This setting ends with its transaction.
+            work: |connection: &Connection| {
+                connection.pragma_query_value(None, "defer_foreign_keys", |row| row.get::<_, bool>(0))
+            },
+            result: None,
+            reply,
+        });
+        block_on(async {
+            let submit = Arc::clone(&writer);
+            let first = move |connection: &Connection| {
+                if let Some(second) = second.take() {
+                    submit.submit_only(Lane::of_tenant("b"), Box::new(second));
+                }
+                connection.pragma_update(None, "defer_foreign_keys", true)
+            };
+            writer.run(Lane::of_tenant("a"), first).await.unwrap();
+            assert!(answer.await.unwrap().unwrap());
+        });
+    }
 }

@@ -13,8 +13,8 @@ use crate::database::{Database, failed};
 use crate::error::OpenError;
 use crate::options::Options;
 
-/// How much is loaded from the file at a time: by one query, after each commit, and while opening. Writers wait meanwhile, so that
-/// large rows count as several.
+/// How much is loaded from the file at a time: by one query, after each commit if there is time, and while opening. Writers wait
+/// meanwhile, so that large rows count as several.
 const ROWS_PER_QUERY: usize = 256;
 const ROWS_PER_COMMIT: usize = 1_000;
 const ROWS_AT_OPENING: usize = 20_000;
@@ -70,7 +70,7 @@ impl Mirrors {
                     let mut mirror = self.lock(queue);
                     mirror.add_group(GroupId(row.get(0)?), messages.unsigned_abs(), bytes.unsigned_abs());
                 }
-                self.refill_one(connection, queue, ROWS_AT_OPENING)?;
+                self.refill_one(connection, queue, ROWS_AT_OPENING, &mut || true)?;
             }
             let max = "SELECT coalesce(max(id), 0) FROM messages";
             Ok(connection.query_row(max, [], |row| row.get::<_, i64>(0))? + 1)
@@ -78,12 +78,12 @@ impl Mirrors {
         open().map_err(|e| failed(&database.file, &e))
     }
 
-    /// Loads waiting messages from the file if there is room. Called by the writing thread between commits. Returns whether there is
-    /// more to load.
-    pub(crate) fn refill(&self, connection: &Connection) -> bool {
+    /// Loads waiting messages from the file if there is room: those of one group, and more while there is time. Called by the writing
+    /// thread between commits. Returns whether there is more to load.
+    pub(crate) fn refill(&self, connection: &Connection, has_time: &mut dyn FnMut() -> bool) -> bool {
         let mut more = false;
         for queue in [QueueName::First, QueueName::Retry] {
-            match self.refill_one(connection, queue, ROWS_PER_COMMIT) {
+            match self.refill_one(connection, queue, ROWS_PER_COMMIT, has_time) {
                 Ok(wants_more) => more |= wants_more,
                 // The messages stay in the file until the next call, which tries again.
                 Err(error) => tracing::error!(%error, "waiting messages could not be read"),
@@ -92,11 +92,17 @@ impl Mirrors {
         more
     }
 
-    /// Loads about this many rows. Returns whether there are more to load.
-    fn refill_one(&self, connection: &Connection, queue: QueueName, rows: usize) -> rusqlite::Result<bool> {
+    /// Loads about this many rows, or fewer if there is no time. Returns whether there are more to load.
+    fn refill_one(
+        &self,
+        connection: &Connection,
+        queue: QueueName,
+        rows: usize,
+        has_time: &mut dyn FnMut() -> bool,
+    ) -> rusqlite::Result<bool> {
         let mut loaded = 0;
         let mut failed = None;
-        while loaded < rows && failed.is_none() {
+        while loaded < rows && failed.is_none() && (loaded == 0 || has_time()) {
             let Some(load) = self.lock(queue).next_load() else { break };
             let from = match self.load_group(connection, queue, &load) {
                 Ok((count, from)) => {

@@ -22,6 +22,9 @@ use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
 
+/// How many records, and how many bodies, are removed before the jobs of tenants have a turn.
+const PURGED_AT_A_TIME: usize = 100;
+
 pub struct EmbeddedStore {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
@@ -50,6 +53,19 @@ impl EmbeddedStore {
     }
 
     pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        while removed < limit {
+            let at_most = PURGED_AT_A_TIME.min(limit - removed);
+            let found = self.purge_some(now, at_most).await?;
+            removed += found;
+            if found < at_most {
+                break;
+            }
+        }
+        Ok(removed)
+    }
+
+    async fn purge_some(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
         let (now, limit) = (now.as_millis(), pages::row_count(limit));
         let purge = move |connection: &Connection| {
             let mut removed = 0;

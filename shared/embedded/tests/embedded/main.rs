@@ -15,3 +15,4 @@ mod opening;
 mod queue;
 mod reads;
 mod settling;
+mod write_ahead_log;

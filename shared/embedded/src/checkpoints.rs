@@ -1,0 +1,242 @@
+//! When the write-ahead log is copied into the database file, and by which thread.
+//!
+//! Copying takes long, and commits must not wait for it: a thread of its own copies and flushes, while the writing thread goes on and
+//! adds to the log. SQLite starts the log anew only if all of it is copied when a commit begins, so the writing thread copies the short
+//! rest itself.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::thread::{self, JoinHandle};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use crate::database::{Database, failed};
+use crate::error::OpenError;
+use crate::files::Watch;
+
+/// The copy of a page that was changed often replaces many, so that copying seldom writes less. But a flush of many pages slows down
+/// the flushes of commits.
+const PASS_PAGES: u32 = 4_000;
+/// The writing thread copies at most this many pages itself, which takes a few milliseconds.
+const MAX_REST_PAGES: u32 = 400;
+/// 64 MB. If the log has grown to this size, because commits are faster than copying, the writing thread copies all of it.
+const MAX_LOG_PAGES: u32 = 16_384;
+
+/// How much is in the log, and how much of that is in the database file too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Log {
+    pages: u32,
+    copied: u32,
+}
+
+/// What the writing thread does after a commit.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    /// Asks the other thread to copy.
+    StartPass,
+    /// Waits for the other thread, so that the log does not grow meanwhile.
+    AwaitPass,
+    /// Copies itself.
+    CopyRest,
+}
+
+/// Decides who copies and when.
+#[derive(Debug)]
+struct Plan {
+    is_passing: bool,
+    /// How much of the log the other thread has copied and flushed.
+    flushed: u32,
+    /// From which size of the log on something is to be done. It grows while a reader, such as a backup, keeps the log from starting
+    /// anew: trying again after each commit would be in vain.
+    next_at: u32,
+    last_pages: u32,
+}
+
+impl Plan {
+    const NEW: Plan = Plan { is_passing: false, flushed: 0, next_at: PASS_PAGES, last_pages: 0 };
+
+    fn after_commit(&mut self, log: Log) -> Step {
+        let has_started_anew = log.pages < self.last_pages || log.copied < self.flushed;
+        if has_started_anew {
+            *self = Plan { is_passing: self.is_passing, ..Plan::NEW };
+        }
+        self.last_pages = log.pages;
+        if self.is_passing && log.pages >= MAX_LOG_PAGES {
+            return Step::AwaitPass;
+        }
+        if self.is_passing || log.pages < self.next_at || log.copied == log.pages {
+            return Step::Nothing;
+        }
+        let rest = log.pages.saturating_sub(self.flushed);
+        if rest <= MAX_REST_PAGES || log.pages >= MAX_LOG_PAGES {
+            // If the log does not start anew after this, a reader is in the way.
+            self.next_at = log.pages + PASS_PAGES;
+            return Step::CopyRest;
+        }
+        self.is_passing = true;
+        Step::StartPass
+    }
+
+    /// `copied`: how much of the log the pass has copied and flushed, or `None` if it failed.
+    fn after_pass(&mut self, copied: Option<u32>) {
+        self.is_passing = false;
+        match copied {
+            Some(copied) if copied > self.flushed => self.flushed = copied,
+            // A reader is in the way.
+            _ => self.next_at = self.last_pages + PASS_PAGES,
+        }
+    }
+}
+
+/// Belongs to the writing thread.
+pub(crate) struct Checkpoints {
+    plan: Plan,
+    /// `None` once the other thread is to end.
+    start: Option<SyncSender<()>>,
+    passes: Receiver<Option<u32>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpoints {
+    pub(crate) fn start(database: &Database) -> Result<Checkpoints, OpenError> {
+        let connection = open(database).map_err(|e| failed(&database.file, &e))?;
+        let watch = Arc::clone(&database.watch);
+        // The writing thread waits for the end of a pass before it asks for another.
+        let (start, asked) = mpsc::sync_channel(1);
+        let (ended, passes) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name("holdfast-copier".to_owned())
+            .spawn(move || {
+                for () in asked {
+                    if ended.send(pass(&connection, &watch)).is_err() {
+                        break;
+                    }
+                }
+            })
+            .map_err(|e| OpenError::Failed { file: database.file.clone(), why: e.to_string() })?;
+        Ok(Checkpoints { plan: Plan::NEW, start: Some(start), passes, thread: Some(thread) })
+    }
+
+    /// Called between commits, with the connection that writes.
+    pub(crate) fn after_commit(&mut self, connection: &Connection) {
+        while let Ok(copied) = self.passes.try_recv() {
+            self.plan.after_pass(copied);
+        }
+        let done = checkpoint(connection, "NOOP").and_then(|log| {
+            let mut step = self.plan.after_commit(log);
+            if step == Step::AwaitPass {
+                self.plan.after_pass(self.passes.recv().ok().flatten());
+                step = self.plan.after_commit(checkpoint(connection, "NOOP")?);
+            }
+            match step {
+                // Fails only if the thread has panicked. Then the log grows to its limit, and this thread copies it.
+                Step::StartPass => drop(self.start.as_ref().map(|start| start.try_send(()))),
+                Step::CopyRest => drop(checkpoint(connection, "PASSIVE")?),
+                Step::Nothing | Step::AwaitPass => {}
+            }
+            Ok(())
+        });
+        if let Err(error) = done {
+            report(&error);
+        }
+    }
+}
+
+impl Drop for Checkpoints {
+    /// Waits for the pass that is under way, so that the log can be closed.
+    fn drop(&mut self) {
+        self.start = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn open(database: &Database) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(&database.file)?;
+    // The marker decides when the write-ahead log may go, and not which connection is closed last.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0;")?;
+    Ok(connection)
+}
+
+fn pass(connection: &Connection, watch: &Watch) -> Option<u32> {
+    watch.is_intact().ok()?;
+    // SQLite flushes the database file only if it has copied the whole log. Flushed here, little is left to flush for the writing
+    // thread.
+    let copied = checkpoint(connection, "PASSIVE").map(|log| log.copied);
+    let copied = copied.map_err(|error| report(&error)).ok()?;
+    watch.flush_database().map_err(|error| report(&error)).ok()?;
+    Some(copied)
+}
+
+fn report(error: &dyn std::error::Error) {
+    tracing::error!(%error, "the write-ahead log could not be copied into the database file; it grows until it can");
+}
+
+/// Copies as much of the log as the mode says, and returns what is in it. `NOOP` copies nothing.
+fn checkpoint(connection: &Connection, mode: &str) -> rusqlite::Result<Log> {
+    let mut statement = connection.prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))?;
+    // Both are -1 if nothing is known.
+    let number = |found: i64| u32::try_from(found).unwrap_or(0);
+    statement.query_row([], |row| Ok(Log { pages: number(row.get(1)?), copied: number(row.get(2)?) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(pages: u32, copied: u32) -> Log {
+        Log { pages, copied }
+    }
+
+    #[test]
+    fn passes_repeat_until_the_rest_is_short() {
+        let mut plan = Plan::NEW;
+        assert_eq!(plan.after_commit(log(PASS_PAGES - 1, 0)), Step::Nothing);
+        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(5_000, 0)), Step::Nothing, "one pass at a time");
+        plan.after_pass(Some(4_000));
+        assert_eq!(plan.after_commit(log(5_100, 4_000)), Step::StartPass);
+        plan.after_pass(Some(5_100));
+        assert_eq!(plan.after_commit(log(5_400, 5_100)), Step::CopyRest);
+        assert_eq!(plan.after_commit(log(50, 0)), Step::Nothing, "it has started anew");
+        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
+    }
+
+    #[test]
+    fn commits_that_are_faster_than_the_passes_wait_at_the_limit() {
+        let mut plan = Plan::NEW;
+        let mut pages = PASS_PAGES;
+        while plan.after_commit(log(pages, plan.flushed)) == Step::StartPass {
+            plan.after_pass(Some(pages));
+            pages += 2_000;
+        }
+        assert!((MAX_LOG_PAGES..MAX_LOG_PAGES + 2_000).contains(&pages), "{pages}");
+        assert_eq!(plan.after_commit(log(pages + PASS_PAGES, pages)), Step::CopyRest);
+    }
+
+    #[test]
+    fn a_commit_waits_for_the_pass_when_the_log_is_full() {
+        let mut plan = Plan::NEW;
+        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, 0)), Step::AwaitPass);
+        plan.after_pass(Some(PASS_PAGES));
+        assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, PASS_PAGES)), Step::CopyRest);
+    }
+
+    #[test]
+    fn a_reader_in_the_way_is_not_asked_after_each_commit() {
+        let mut plan = Plan::NEW;
+        assert_eq!(plan.after_commit(log(4_000, 0)), Step::StartPass);
+        plan.after_pass(Some(1_000));
+        assert_eq!(plan.after_commit(log(4_010, 1_000)), Step::StartPass);
+        plan.after_pass(Some(1_000));
+        assert_eq!(plan.after_commit(log(8_000, 1_000)), Step::Nothing);
+        assert_eq!(plan.after_commit(log(8_010, 1_000)), Step::StartPass);
+        plan.after_pass(None);
+        assert_eq!(plan.after_commit(log(12_000, 1_000)), Step::Nothing);
+    }
+}
