@@ -17,7 +17,17 @@ const MAX_DETAIL_CHARS: usize = 300;
 pub(crate) fn failed(kind: FailureKind, detail: impl AsRef<str>) -> AttemptResponse {
     let detail: String = detail.as_ref().chars().take(MAX_DETAIL_CHARS).collect();
     // A detail may quote the receiver, such as the names of its certificate.
-    AttemptResponse::Failed { kind, detail: text::to_visible(&detail, usize::MAX) }
+    AttemptResponse::Failed { kind, detail: text::to_visible(&detail, usize::MAX), is_silent: false }
+}
+
+/// Not a byte came back.
+fn silent(kind: FailureKind, detail: impl AsRef<str>) -> AttemptResponse {
+    match failed(kind, detail) {
+        AttemptResponse::Failed { kind, detail, .. } => {
+            AttemptResponse::Failed { kind, detail, is_silent: true }
+        }
+        response @ AttemptResponse::Status { .. } => response,
+    }
 }
 
 /// Nothing was sent: the URL or a header is invalid.
@@ -34,7 +44,7 @@ pub(crate) fn blocked(refusal: &Refusal) -> AttemptResponse {
 pub(crate) fn unresolved(error: &Unresolved) -> Result<AttemptResponse, Shortage> {
     match error {
         Unresolved::NoAddress { .. } | Unresolved::Hangs { .. } => {
-            Ok(failed(FailureKind::Dns, error.to_string()))
+            Ok(silent(FailureKind::Dns, error.to_string()))
         }
         Unresolved::Refused(refusal) => Ok(blocked(refusal)),
         Unresolved::Shortage(shortage) => Err(*shortage),
@@ -42,7 +52,7 @@ pub(crate) fn unresolved(error: &Unresolved) -> Result<AttemptResponse, Shortage
 }
 
 pub(crate) fn no_response_within(timeout: Duration) -> AttemptResponse {
-    failed(FailureKind::Timeout, format!("no response within {timeout:?}"))
+    silent(FailureKind::Timeout, format!("no response within {timeout:?}"))
 }
 
 pub(crate) fn incomplete_within(timeout: Duration, status: u16) -> AttemptResponse {
@@ -83,7 +93,7 @@ fn describe_connect(causes: &Causes, timeout: Duration) -> AttemptResponse {
         Some(io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
             failed(FailureKind::Tls, "the connection was closed during the TLS handshake")
         }
-        _ => failed(FailureKind::Connect, format!("could not connect: {}", causes.deepest())),
+        _ => silent(FailureKind::Connect, format!("could not connect: {}", causes.deepest())),
     }
 }
 

@@ -76,17 +76,18 @@ mod tests {
     #[test]
     fn totals_grow_and_shortages_are_forgotten_after_a_minute() {
         let mut totals = Totals::default();
-        let one = Counters { attempts_succeeded: 2, not_attempted: [1, 0, 0, 3, 0], ..Counters::default() };
+        let one =
+            Counters { attempts_succeeded: 2, not_attempted: [1, 0, 0, 3, 0, 0], ..Counters::default() };
         for second in [1_000, 1_000, 1_030] {
             totals.add(&one, at(second));
         }
         assert_eq!(totals.recent.len(), 2, "one entry for each second");
-        assert_eq!(totals.shortages_in_last_minute(at(1_030)), [3, 0, 0, 9, 0]);
-        assert_eq!(totals.shortages_in_last_minute(at(1_075)), [1, 0, 0, 3, 0]);
-        assert_eq!(totals.shortages_in_last_minute(at(1_100)), [0; 5]);
+        assert_eq!(totals.shortages_in_last_minute(at(1_030)), [3, 0, 0, 9, 0, 0]);
+        assert_eq!(totals.shortages_in_last_minute(at(1_075)), [1, 0, 0, 3, 0, 0]);
+        assert_eq!(totals.shortages_in_last_minute(at(1_100)), [0; 6]);
         assert_eq!(totals.counters().attempts_succeeded, 6);
-        assert_eq!(totals.counters().not_attempted, [3, 0, 0, 9, 0]);
+        assert_eq!(totals.counters().not_attempted, [3, 0, 0, 9, 0, 0]);
         totals.add(&one, at(2_000));
-        assert_eq!(totals.shortages_in_last_minute(at(1_500)), [0; 5], "the clock was set back");
+        assert_eq!(totals.shortages_in_last_minute(at(1_500)), [0; 6], "the clock was set back");
     }
 }

@@ -53,7 +53,7 @@ async fn metrics_count_from_the_start_and_name_no_tenant_or_url() {
         assert_eq!(counted[success], round, "{counted:?}");
     }
     let found = metrics(&server).await.unwrap();
-    for shortage in ["files", "ports", "memory", "resolver", "time"] {
+    for shortage in ["files", "ports", "memory", "resolver", "time", "network"] {
         assert_eq!(found[&format!("holdfast_attempts_not_made_total{{shortage=\"{shortage}\"}}")], 0);
     }
     assert!((1..1_000).contains(&found["holdfast_api_connections"]), "{found:?}");
@@ -70,7 +70,7 @@ async fn metrics_count_from_the_start_and_name_no_tenant_or_url() {
     let (first, retry) = ("holdfast_messages{queue=\"first\"}", "holdfast_messages{queue=\"retry\"}");
     let waiting = async || Ok(Some(metrics(&server).await?).filter(|m| m[first] == 0 && m[retry] == 2));
     until("only the retries of both failed deliveries wait", SOON, waiting).await.unwrap();
-    let none = json!({"files": 0, "ports": 0, "memory": 0, "resolver": 0, "time": 0});
+    let none = json!({"files": 0, "ports": 0, "memory": 0, "resolver": 0, "time": 0, "network": 0});
     assert_eq!(readyz(&server).await.unwrap(), (200, json!({"ready": true, "shortages": none})));
 }
 

@@ -36,7 +36,11 @@ impl Sender for Timed {
         let ms = self.0.lock().unwrap().pop().unwrap();
         let response = match ms {
             0..5_000 => AttemptResponse::Status { status: 204, excerpt: String::new(), retry_after: None },
-            _ => AttemptResponse::Failed { kind: FailureKind::Timeout, detail: "no answer".to_owned() },
+            _ => AttemptResponse::Failed {
+                kind: FailureKind::Timeout,
+                detail: "no answer".to_owned(),
+                is_silent: true,
+            },
         };
         Ok(AttemptResult { response, took: Duration::from_millis(ms) })
     }

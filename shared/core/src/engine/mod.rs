@@ -85,7 +85,7 @@ use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{QuotaStates, SubscriptionCache};
 use counters::AtomicCounters;
-use deliver::BodyCache;
+use deliver::{BodyCache, Outage};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
@@ -107,6 +107,7 @@ pub struct Engine {
     subscriptions: SubscriptionCache,
     quotas: QuotaStates,
     bodies: BodyCache,
+    outage: Outage,
     counters: AtomicCounters,
     activity: Activity,
 }
@@ -124,6 +125,7 @@ impl Engine {
             subscriptions: SubscriptionCache::default(),
             quotas: QuotaStates::default(),
             bodies: BodyCache::default(),
+            outage: Outage::default(),
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }

@@ -54,13 +54,24 @@ pub enum AttemptResponse {
         retry_after: Option<Duration>,
     },
     /// There was no complete response.
-    Failed { kind: FailureKind, detail: String },
+    Failed {
+        kind: FailureKind,
+        detail: String,
+        /// Not a byte came back: the receiver may never have been reached.
+        is_silent: bool,
+    },
 }
 
 impl AttemptResponse {
     #[must_use]
     pub fn is_success(&self) -> bool {
         matches!(self, AttemptResponse::Status { status: 200..=299, .. })
+    }
+
+    /// Whether not a byte came back, so that it may be our network that failed.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        matches!(self, AttemptResponse::Failed { is_silent: true, .. })
     }
 
     /// How long the receiver asked to be left alone. Only 429 and 503 may ask.

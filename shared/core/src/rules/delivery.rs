@@ -105,6 +105,9 @@ pub struct Progress {
     pub expires_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
+    /// How often the next attempt was made and did not count, because our own network was down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spared: u32,
     /// When the sweep looks at the delivery. Set exactly while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
@@ -113,6 +116,11 @@ pub struct Progress {
     /// When the store may remove it. Never set while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_at: Option<Timestamp>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 impl Progress {
@@ -129,6 +137,7 @@ impl Progress {
             due_at: accepted_at,
             expires_at: schedule.expires_at(accepted_at, None),
             lease: None,
+            spared: 0,
             look_at: Some(look_at::while_ticket_is_out(accepted_at)),
             looks: 0,
             remove_at: None,
@@ -179,6 +188,12 @@ impl Progress {
         self.lease = (takes_before > 0).then_some(Lease { until_real: Timestamp::ZERO, takes: takes_before });
     }
 
+    /// Gives back the lease of an attempt that was made and does not count.
+    pub fn spare(&mut self) {
+        self.give_back_claim();
+        self.spared += 1;
+    }
+
     /// Counts the attempt that is next. `keep` is how long a finished delivery is kept.
     pub fn apply(&mut self, end: &AttemptEnd, schedule: &Schedule, now: Timestamp, keep: Duration) {
         if end.success {
@@ -200,6 +215,7 @@ impl Progress {
         self.state = state;
         self.reason = reason;
         self.lease = None;
+        self.spared = 0;
         self.look_at = None;
         self.looks = 0;
         self.remove_at = Some(at + keep);
@@ -215,6 +231,7 @@ impl Progress {
         keep: Duration,
     ) {
         self.lease = None;
+        self.spared = 0;
         let first_attempt_at = *self.first_attempt_at.get_or_insert(started_at);
         self.expires_at = schedule.expires_at(self.epoch_began_at, Some(first_attempt_at));
         let next = schedule.after_failure(self.next_attempt, started_at, retry_after);

@@ -13,6 +13,7 @@ pub mod guard;
 pub mod health;
 pub mod look_at;
 pub mod matching;
+pub mod outage;
 pub mod quota;
 pub mod reassign;
 pub mod release;

@@ -15,6 +15,8 @@ pub enum Shortage {
     Resolver,
     #[error("the process was too busy to see the response in time")]
     Time,
+    #[error("our own network seems to be down")]
+    Network,
 }
 
 /// A process that notices the end of an attempt late by more than this part of the attempt's time was too busy.
@@ -28,8 +30,14 @@ const EADDRNOTAVAIL: i32 = 99;
 const ENOBUFS: i32 = 105;
 
 impl Shortage {
-    pub const ALL: [Shortage; 5] =
-        [Shortage::Files, Shortage::Ports, Shortage::Memory, Shortage::Resolver, Shortage::Time];
+    pub const ALL: [Shortage; 6] = [
+        Shortage::Files,
+        Shortage::Ports,
+        Shortage::Memory,
+        Shortage::Resolver,
+        Shortage::Time,
+        Shortage::Network,
+    ];
 
     /// What an error of the operating system, while an attempt was being made, says that we ran out of. `None`: it is about the
     /// receiver or the way to it.
@@ -59,6 +67,7 @@ impl Shortage {
             Shortage::Memory => "memory",
             Shortage::Resolver => "resolver",
             Shortage::Time => "time",
+            Shortage::Network => "network",
         }
     }
 }

@@ -82,7 +82,7 @@ async fn send(sender: &HttpSender, request: AttemptRequest) -> AttemptResult {
 #[track_caller]
 fn detail(result: AttemptResult, expected: FailureKind) -> String {
     match result.response {
-        AttemptResponse::Failed { kind, detail } if kind == expected => detail,
+        AttemptResponse::Failed { kind, detail, .. } if kind == expected => detail,
         other => panic!("expected a failure of kind {expected}, got {other:?}"),
     }
 }

@@ -16,6 +16,7 @@ mod keeping_current;
 mod late_outcomes;
 mod leases;
 mod moving;
+mod outages;
 mod parking;
 mod probes;
 mod quotas;

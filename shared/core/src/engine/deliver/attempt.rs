@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 
 use super::super::{ConflictRetries, Engine, Loaded, Result, Unavailable};
 use super::batch::{Handled, Slot};
-use super::context::{Admission, DeliveryContext};
+use super::context::{Admission, AllowedBy, DeliveryContext};
 use crate::ids::{DeliveryKey, UrlId};
 use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
 use crate::records::{Attempt, DeliveryRecord, Subscription};
@@ -23,8 +23,7 @@ pub(crate) struct Ready {
     pub(crate) delivery: Loaded<DeliveryRecord>,
     pub(crate) body: Bytes,
     pub(crate) subscription: Subscription,
-    /// The generation of the URL's health that allowed this.
-    pub(crate) generation: u64,
+    pub(crate) allowed_by: AllowedBy,
     /// Whether the body still has to be stored if the delivery is to be retried.
     pub(crate) body_is_inline: bool,
 }
@@ -34,11 +33,11 @@ impl Ready {
         &self.delivery.record.key
     }
 
-    /// Sends it to where its subscription is now, as this generation of the URL's health allows.
-    pub(super) fn retarget(&mut self, subscription: Subscription, generation: u64) {
+    /// Sends it to where its subscription is now, as the URL's health allows.
+    pub(super) fn retarget(&mut self, subscription: Subscription, allowed_by: AllowedBy) {
         self.delivery.record.retarget(&subscription);
         self.subscription = subscription;
-        self.generation = generation;
+        self.allowed_by = allowed_by;
     }
 
     fn number(&self) -> AttemptNumber {
@@ -52,6 +51,8 @@ pub(crate) struct Attempted {
     pub(crate) started_at: Timestamp,
     pub(crate) ended_at: Timestamp,
     pub(crate) result: AttemptResult,
+    /// It failed because our own network is down, and does not count on its URL.
+    pub(crate) is_ours: bool,
 }
 
 /// An attempt that a shortage of ours kept from being made: it counts nowhere, and its claim is to be given back.
@@ -80,7 +81,7 @@ impl Attempted {
             success: self.succeeded(),
             started_at: self.started_at,
             ended_at: self.ended_at,
-            generation: self.ready.generation,
+            generation: self.ready.allowed_by.generation,
         }
     }
 
@@ -111,16 +112,17 @@ impl Engine {
                 .map(async |(slot, one)| (slot, self.attempt_when_fresh(one, context, until_real).await)),
         )
         .await;
-        let (mut handled, mut slots, mut attempted) = (Handled::new(), Vec::new(), Vec::new());
+        let (mut handled, mut attempted) = (Handled::new(), Vec::new());
         for (slot, one) in made {
             match one {
-                Ok(one) => {
-                    slots.push(slot);
-                    attempted.push(one);
-                }
+                Ok(one) => attempted.push((slot, one)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
+        let (spared, attempted) = self.spare(attempted).await;
+        handled.extend(spared);
+        let (slots, attempted): (Vec<Slot>, Vec<Attempted>) = attempted.into_iter().unzip();
+        attempted.iter().for_each(|one| self.count(one));
         let recorded = self.record_outcomes(&attempted).await;
         debug_assert_eq!(recorded.len(), slots.len(), "every attempt has a result");
         handled.extend(slots.into_iter().zip(recorded));
@@ -143,7 +145,7 @@ impl Engine {
                 return Err(error);
             }
             if fresh {
-                return match self.attempt(ready).await {
+                return match self.send(ready).await {
                     Ok(attempted) => Ok(attempted),
                     Err(not_made) => {
                         self.give_back(*not_made.ready).await?;
@@ -154,9 +156,9 @@ impl Engine {
             let current =
                 self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
             match current.admission(ready.key())? {
-                Admission::Attempt { generation, subscription } if retries.again("the URL").is_ok() => {
+                Admission::Attempt { allowed_by, subscription } if retries.again("the URL").is_ok() => {
                     fresh = current.is_fresh(self.ports.clock.now_real());
-                    ready.retarget(subscription, generation);
+                    ready.retarget(subscription, allowed_by);
                 }
                 Admission::Attempt { .. } | Admission::Park { .. } | Admission::Dead(_) => {
                     self.give_back(ready).await?;
@@ -179,23 +181,34 @@ impl Engine {
 
     pub(crate) async fn attempt(&self, ready: Ready) -> Result<Attempted, NotMade> {
         let attempted = self.send(ready).await?;
-        self.counters.count_attempt(attempted.succeeded());
-        self.count_attempt(&attempted);
+        self.count(&attempted);
         Ok(attempted)
+    }
+
+    fn count(&self, attempted: &Attempted) {
+        self.counters.count_attempt(attempted.succeeded());
+        self.count_attempt(attempted);
     }
 
     /// Makes the request. Neither a success nor a failure is counted.
     pub(crate) async fn send(&self, ready: Ready) -> Result<Attempted, NotMade> {
         let started_at = self.ports.clock.now();
         match self.ports.sender.send(self.request_for(&ready)).await {
-            Ok(result) => Ok(Attempted { ready, started_at, ended_at: self.ports.clock.now(), result }),
+            Ok(result) => {
+                let ended_at = self.ports.clock.now();
+                Ok(Attempted { ready, started_at, ended_at, result, is_ours: false })
+            }
             Err(shortage) => {
-                self.counters.count_not_attempted(shortage);
-                let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
-                tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
+                self.log_not_attempted(&ready, shortage);
                 Err(NotMade { ready: Box::new(ready), shortage })
             }
         }
+    }
+
+    pub(super) fn log_not_attempted(&self, ready: &Ready, shortage: Shortage) {
+        self.counters.count_not_attempted(shortage);
+        let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
+        tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
     }
 
     fn request_for(&self, ready: &Ready) -> AttemptRequest {
@@ -275,6 +288,6 @@ fn describe(response: &AttemptResponse) -> (Option<u16>, Option<String>) {
         AttemptResponse::Status { status, .. } => {
             (Some(*status), Some(format!("status: the receiver answered {status}")))
         }
-        AttemptResponse::Failed { kind, detail } => (None, Some(format!("{kind}: {detail}"))),
+        AttemptResponse::Failed { kind, detail, .. } => (None, Some(format!("{kind}: {detail}"))),
     }
 }

@@ -25,15 +25,24 @@ pub(crate) struct DeliveryContext {
     found: HashMap<Key, Versioned>,
 }
 
+/// What the health of the URL said when it allowed an attempt.
+#[derive(Clone, Copy)]
+pub(crate) struct AllowedBy {
+    pub(crate) generation: u64,
+    /// The attempt before this one failed.
+    pub(crate) is_failing: bool,
+}
+
 /// Whether a delivery may be attempted now.
 pub(crate) enum Admission {
     Attempt {
         subscription: Subscription,
-        /// Of the URL's health that allowed the attempt.
-        generation: u64,
+        allowed_by: AllowedBy,
     },
     /// The URL is disabled or frozen.
-    Park { subscription: Subscription },
+    Park {
+        subscription: Subscription,
+    },
     /// The subscription no longer takes deliveries.
     Dead(Reason),
 }
@@ -53,7 +62,9 @@ impl DeliveryContext {
         let url = self.found.get(&UrlRecord::key(&key.tenant, &subscription.url_id)).cloned();
         Ok(match typed::<UrlRecord>(url)? {
             Some(url) if url.record.health.state == UrlState::Enabled => {
-                Admission::Attempt { subscription, generation: url.record.health.generation }
+                let health = &url.record.health;
+                let allowed_by = AllowedBy { generation: health.generation, is_failing: health.streak > 0 };
+                Admission::Attempt { subscription, allowed_by }
             }
             _ => Admission::Park { subscription },
         })

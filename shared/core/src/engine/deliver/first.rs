@@ -24,9 +24,17 @@ pub(super) struct FirstMessage {
     pub(super) receive_count: u32,
 }
 
+impl FirstMessage {
+    /// How often its attempt may have been made without counting: as often as it was received before, because it has no record that
+    /// would tell.
+    fn spared(&self) -> u32 {
+        self.receive_count.saturating_sub(1)
+    }
+}
+
 /// What a message turns out to be, once its record was read.
 enum Classified {
-    New(FirstAttempt),
+    New(FirstMessage),
     /// There is a record: it is the truth, and the message is only a hint.
     Known(RetryTicket),
     /// It was delivered at once.
@@ -65,9 +73,9 @@ impl Engine {
     }
 
     async fn classify(&self, first: FirstMessage) -> Result<Classified> {
-        let FirstMessage { message, receive_count } = first;
-        if receive_count <= 1 && !message.again {
-            return Ok(Classified::New(message));
+        let FirstMessage { message, receive_count } = &first;
+        if *receive_count <= 1 && !message.again {
+            return Ok(Classified::New(first));
         }
         let (record, logged) = (DeliveryRecord::key(&message.key), LoggedDelivery::key(&message.key));
         let (record, logged) =
@@ -76,42 +84,46 @@ impl Engine {
             return Ok(Classified::Delivered);
         }
         if record.is_none() {
-            if receive_count < SUSPICIOUS_RECEIVES {
-                return Ok(Classified::New(message));
+            if *receive_count < SUSPICIOUS_RECEIVES {
+                return Ok(Classified::New(first));
             }
-            self.create_record(&message).await?;
+            self.create_record(&first).await?;
         }
-        let ticket = DeliveryTicket { key: message.key, url_id: message.url_id, epoch: 0, n: 0 };
+        let FirstAttempt { key, url_id, .. } = first.message;
+        let ticket = DeliveryTicket { key, url_id, epoch: 0, n: 0 };
         Ok(Classified::Known(RetryTicket { ticket, redelivered: true }))
     }
 
-    async fn create_record(&self, message: &FirstAttempt) -> Result<()> {
+    async fn create_record(&self, first: &FirstMessage) -> Result<()> {
+        let message = &first.message;
         let context = self.load_context(std::iter::once((&message.key, &message.url_id))).await?;
-        let record = match context.admission(&message.key)? {
+        let mut record = match context.admission(&message.key)? {
             Admission::Attempt { subscription, .. } | Admission::Park { subscription } => {
                 self.new_record(message, &subscription.url_id, subscription.url)
             }
             Admission::Dead(reason) => self.dead_record(message, &context, reason)?,
         };
+        record.progress.spared = first.spared();
         self.store_new(message, record).await
     }
 
-    async fn deliver_new(&self, batch: Vec<(Slot, FirstAttempt)>, until_real: Timestamp) -> Handled {
+    async fn deliver_new(&self, batch: Vec<(Slot, FirstMessage)>, until_real: Timestamp) -> Handled {
         if batch.is_empty() {
             return Handled::new();
         }
         // Before health is read: bodies may take a while, and health must be fresh.
-        let stored = batch.iter().filter(|(_, m)| m.body.is_none()).map(|(_, m)| BodyKey::of(&m.key));
+        let messages = || batch.iter().map(|(_, first)| &first.message);
+        let stored = messages().filter(|m| m.body.is_none()).map(|m| BodyKey::of(&m.key));
         let bodies = self.load_bodies(stored).await;
-        let context = match self.load_context(batch.iter().map(|(_, m)| (&m.key, &m.url_id))).await {
+        let context = match self.load_context(messages().map(|m| (&m.key, &m.url_id))).await {
             Ok(context) => context,
             Err(error) => return all_failed(batch, &error),
         };
         let (mut handled, mut ready, mut held_back) = (Handled::new(), Vec::new(), Vec::new());
-        for (slot, message) in batch {
-            match self.prepare(&message, &context, &bodies) {
+        for (slot, first) in batch {
+            match self.prepare(&first, &context, &bodies) {
                 Ok(Prepared::Attempt(one)) => ready.push((slot, *one)),
-                Ok(Prepared::HoldBack(record)) => held_back.push((slot, message, *record)),
+                Ok(Prepared::HoldBack(record)) => held_back.push((slot, first.message, *record)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
@@ -122,19 +134,15 @@ impl Engine {
         handled
     }
 
-    fn prepare(
-        &self,
-        message: &FirstAttempt,
-        context: &DeliveryContext,
-        bodies: &Bodies,
-    ) -> Result<Prepared> {
+    fn prepare(&self, first: &FirstMessage, context: &DeliveryContext, bodies: &Bodies) -> Result<Prepared> {
+        let message = &first.message;
         let admission = context.admission(&message.key)?;
         let is_expired =
             self.ports.clock.now() > self.settings.schedule.expires_at(message.accepted_at, None);
         let dead = |reason| {
             self.dead_record(message, context, reason).map(|record| Prepared::HoldBack(Box::new(record)))
         };
-        let (subscription, generation) = match admission {
+        let (subscription, allowed_by) = match admission {
             Admission::Dead(reason) => return dead(reason),
             // A message may have waited longer than its delivery may live.
             _ if is_expired => return dead(Reason::Expired),
@@ -143,15 +151,16 @@ impl Engine {
                 record.progress.park();
                 return Ok(Prepared::HoldBack(Box::new(record)));
             }
-            Admission::Attempt { subscription, generation } => (subscription, generation),
+            Admission::Attempt { subscription, allowed_by } => (subscription, allowed_by),
         };
         let body = match &message.body {
             Some(body) => body.clone(),
             None => bodies.get(&BodyKey::of(&message.key))?,
         };
-        let record = self.new_record(message, &subscription.url_id, subscription.url.clone());
+        let mut record = self.new_record(message, &subscription.url_id, subscription.url.clone());
+        record.progress.spared = first.spared();
         let (delivery, body_is_inline) = (Loaded::not_stored(record), message.body.is_some());
-        Ok(Prepared::Attempt(Box::new(Ready { delivery, body, subscription, generation, body_is_inline })))
+        Ok(Prepared::Attempt(Box::new(Ready { delivery, body, subscription, allowed_by, body_is_inline })))
     }
 
     /// Records what may not be attempted, parked or dead.

@@ -6,6 +6,7 @@ mod bodies;
 mod body_cache;
 mod context;
 mod first;
+mod outage;
 mod outcome;
 mod retry;
 
@@ -14,7 +15,8 @@ use futures_util::future::{BoxFuture, join_all, join3};
 
 pub(super) use attempt::{Attempted, Ready};
 pub(super) use body_cache::BodyCache;
-pub(super) use context::{Admission, is_fresh};
+pub(super) use context::{Admission, AllowedBy, is_fresh};
+pub(super) use outage::Outage;
 
 use super::{Engine, Result};
 use crate::ports::{Received, Settlement};

@@ -33,7 +33,7 @@ impl Engine {
     /// changes of state.
     async fn count_on_urls(&self, attempted: &[Attempted]) -> Vec<Outgoing> {
         let mut by_url: HashMap<(&Tenant, &UrlId), Vec<Outcome>> = HashMap::new();
-        for one in attempted {
+        for one in attempted.iter().filter(|one| !one.is_ours) {
             by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one.outcome());
         }
         let counted = join_all(by_url.into_iter().map(async |((tenant, url_id), mut outcomes)| {

@@ -170,14 +170,14 @@ impl Engine {
                 self.repository.replace_delivery(&due, record.clone(), Vec::new()).await?;
                 Ok(Claim::Parked(Box::new(record)))
             }
-            Admission::Attempt { subscription, generation } => {
+            Admission::Attempt { subscription, allowed_by } => {
                 record.retarget(&subscription);
                 record.progress.claim(self.ports.clock.both(), self.settings.function_timeout);
                 if !self.repository.replace_delivery(&due, record.clone(), Vec::new()).await? {
                     return Ok(Claim::Over);
                 }
                 let delivery = Loaded { record, version: due.version + 1 };
-                let ready = Ready { delivery, body, subscription, generation, body_is_inline: false };
+                let ready = Ready { delivery, body, subscription, allowed_by, body_is_inline: false };
                 Ok(Claim::Ready(Box::new(ready)))
             }
         }

@@ -1,6 +1,6 @@
 //! Tries a disabled URL with one real delivery: the parked one that was due earliest.
 
-use super::super::deliver::{Admission, Ready};
+use super::super::deliver::{Admission, AllowedBy, Ready};
 use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Expect, Write};
@@ -132,7 +132,8 @@ impl Engine {
         }
         let delivery = Loaded { record: claimed, version: delivery.version + 1 };
         // The write was conditional on the URL as it was read, so there is no need to read health again.
-        let ready = Ready { delivery, body, subscription, generation, body_is_inline: false };
+        let allowed_by = AllowedBy { generation, is_failing: true };
+        let ready = Ready { delivery, body, subscription, allowed_by, body_is_inline: false };
         match self.attempt(ready).await {
             Ok(attempted) => {
                 self.record_outcomes(&[attempted]).await.into_iter().collect::<Result<(), _>>()?;

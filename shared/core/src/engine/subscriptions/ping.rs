@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::deliver::{Ready, is_fresh};
+use super::super::deliver::{AllowedBy, Ready, is_fresh};
 use super::super::{ConflictRetries, Engine, Loaded, NewEvent, Unavailable};
 use crate::ids::{DeliveryKey, EventKey, SubscriptionId, Tenant, new_event_id};
 use crate::records::{Attempt, DeliveryRecord, NewDelivery, Subscription};
@@ -67,6 +67,7 @@ impl Engine {
             url: subscription.url.clone(),
         };
         let delivery = Loaded::not_stored(DeliveryRecord::new(new, &self.settings.schedule));
-        Ready { delivery, body, subscription, generation: 0, body_is_inline: true }
+        let allowed_by = AllowedBy { generation: 0, is_failing: false };
+        Ready { delivery, body, subscription, allowed_by, body_is_inline: true }
     }
 }

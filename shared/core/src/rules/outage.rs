@@ -1,0 +1,156 @@
+//! Whether our own network is down, as far as one process can tell from the attempts that it makes.
+//!
+//! If several healthy receivers of several tenants fall silent at the same time, and nothing succeeds any more, then it is not they
+//! who failed. Receivers that were failing before say nothing about our network, and those of one tenant may share a network that is down.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::ids::Tenant;
+use crate::time::Timestamp;
+
+/// How long a silence is remembered.
+const WINDOW: Duration = Duration::from_secs(60);
+const MIN_HOSTS: usize = 5;
+const MIN_TENANTS: usize = 2;
+/// More are not needed to tell, and memory is bounded.
+const MAX_REMEMBERED: usize = 1_000;
+/// How often an attempt that falls into an outage is made again without counting.
+pub const MAX_SPARED: u32 = 3;
+
+/// A receiver, as one tenant knows it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Host {
+    pub tenant: Tenant,
+    pub name: String,
+}
+
+/// The healthy hosts that fell silent since the last success, and when each was last silent.
+#[derive(Debug, Default)]
+pub struct Silences(BTreeMap<Host, Timestamp>);
+
+impl Silences {
+    /// An attempt succeeded: our network works.
+    pub fn success(&mut self) {
+        self.0.clear();
+    }
+
+    /// An attempt got no byte of an answer. `was_failing`: nor did the host answer the attempts before this one, as far as its URL's
+    /// health says.
+    pub fn silence(&mut self, host: Host, was_failing: bool, now_real: Timestamp) {
+        self.0.retain(|_, at| now_real.since(*at) <= WINDOW);
+        // One that fell silent within this trouble is failing now, and is still a witness.
+        let is_new = !self.0.contains_key(&host);
+        if is_new && (was_failing || self.0.len() >= MAX_REMEMBERED) {
+            return;
+        }
+        self.0.insert(host, now_real);
+    }
+
+    /// Whether this silence is our network's and not the host's.
+    #[must_use]
+    pub fn is_ours(&self, host: &Host) -> bool {
+        self.0.contains_key(host) && self.is_outage()
+    }
+
+    fn is_outage(&self) -> bool {
+        let names: BTreeSet<&str> = self.0.keys().map(|host| host.name.as_str()).collect();
+        let tenants: BTreeSet<&Tenant> = self.0.keys().map(|host| &host.tenant).collect();
+        names.len() >= MIN_HOSTS && tenants.len() >= MIN_TENANTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_millis(second * 1_000)
+    }
+
+    fn host(tenant: &str, name: &str) -> Host {
+        Host { tenant: tenant.into(), name: name.to_owned() }
+    }
+
+    /// A tenant and a host, whether the host was failing before, and at which second it was silent.
+    type Silence = (&'static str, &'static str, bool, i64);
+
+    fn after(silences: &[Silence]) -> Silences {
+        let mut seen = Silences::default();
+        for (tenant, name, was_failing, second) in silences {
+            seen.silence(host(tenant, name), *was_failing, at(*second));
+        }
+        seen
+    }
+
+    const OUTAGE: [Silence; 5] = [
+        ("a", "one", false, 0),
+        ("a", "two", false, 1),
+        ("a", "three", false, 2),
+        ("b", "four", false, 3),
+        ("b", "five", false, 60),
+    ];
+
+    #[test]
+    fn five_healthy_hosts_of_two_tenants_that_fall_silent_within_a_minute_are_our_outage() {
+        let seen = after(&OUTAGE);
+        assert!(OUTAGE.iter().all(|(tenant, name, ..)| seen.is_ours(&host(tenant, name))));
+        assert!(!seen.is_ours(&host("a", "six")), "one that was failing before");
+    }
+
+    #[test]
+    fn anything_less_is_the_hosts_own_failure() {
+        let with = |at: usize, silence: Silence| {
+            let mut silences = OUTAGE;
+            silences[at] = silence;
+            silences
+        };
+        let cases = [
+            ("four hosts", with(4, ("b", "four", false, 60))),
+            ("the same host of another tenant", with(4, ("b", "one", false, 60))),
+            ("one was failing before", with(4, ("b", "five", true, 60))),
+            ("the first is too long ago", with(4, ("b", "five", false, 61))),
+        ];
+        for (case, silences) in cases {
+            assert!(!after(&silences).is_ours(&host("a", "two")), "{case}");
+        }
+        let fifty: Vec<String> = (0..50).map(|n| format!("host{n}")).collect();
+        let mut seen = Silences::default();
+        for name in &fifty {
+            seen.silence(host("a", name), false, at(0));
+        }
+        assert!(!seen.is_ours(&host("a", "host7")), "fifty dead names of one tenant");
+    }
+
+    #[test]
+    fn a_success_ends_it() {
+        let mut seen = after(&OUTAGE);
+        seen.success();
+        assert!(!seen.is_ours(&host("a", "one")));
+        seen.silence(host("a", "one"), true, at(61));
+        assert!(!seen.is_ours(&host("a", "one")));
+    }
+
+    #[test]
+    fn it_lasts_as_long_as_the_hosts_stay_silent() {
+        let mut seen = after(&OUTAGE);
+        for second in (80..400).step_by(20) {
+            for (tenant, name, ..) in OUTAGE {
+                // By now their health says that they were failing before.
+                seen.silence(host(tenant, name), true, at(second));
+            }
+            assert!(seen.is_ours(&host("b", "four")), "{second}");
+        }
+        seen.silence(host("a", "one"), true, at(500));
+        assert!(!seen.is_ours(&host("a", "one")), "a minute of rest");
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut seen = Silences::default();
+        for n in 0..MAX_REMEMBERED * 2 {
+            seen.silence(host("a", &n.to_string()), false, at(0));
+        }
+        assert_eq!(seen.0.len(), MAX_REMEMBERED);
+    }
+}
