@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn it_lasts_as_long_as_the_hosts_stay_silent() {
         let mut seen = after(&OUTAGE);
-        for second in (80..400).step_by(20) {
+        for second in (60..400).step_by(20) {
             for (tenant, name, ..) in OUTAGE {
                 // By now their health says that they were failing before.
                 seen.silence(host(tenant, name), true, at(second));
