@@ -20,19 +20,29 @@ pub struct Metric {
     pub value: u64,
 }
 
-/// The metrics of a batch, without those that are zero.
+/// The metrics of a batch. Alarms compare the first four with each other and need their zeros too: CloudWatch has no value for a metric
+/// that was never published.
 #[must_use]
 pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> Vec<Metric> {
-    let counts = [
+    let always = [
         ("AttemptsSucceeded", counters.attempts_succeeded),
         ("AttemptsFailed", counters.attempts_failed),
         ("AttemptsNotMade", counters.not_attempted.iter().sum()),
+        ("MessagesGivenBack", given_back as u64),
+    ];
+    let mut metrics: Vec<Metric> = always.into_iter().map(|(name, value)| count(name, value)).collect();
+    metrics.extend(of_trouble(counters));
+    metrics.extend((dead_letters > 0).then(|| count("DeadLetters", dead_letters as u64)));
+    metrics
+}
+
+/// What went wrong, without what is zero.
+fn of_trouble(counters: Counters) -> impl Iterator<Item = Metric> {
+    let counts = [
         ("HealthWritesDropped", counters.health_writes_dropped),
         ("TicketsNotSent", counters.tickets_not_sent),
-        ("MessagesGivenBack", given_back as u64),
-        ("DeadLetters", dead_letters as u64),
     ];
-    counts.into_iter().filter(|(_, value)| *value > 0).map(|(name, value)| count(name, value)).collect()
+    counts.into_iter().filter(|(_, value)| *value > 0).map(|(name, value)| count(name, value))
 }
 
 /// Also when nothing was overdue: an alarm must be able to distinguish that from a sweep that did not run.
@@ -46,7 +56,7 @@ pub fn of_sweep(report: SweepReport, counters: Counters) -> Vec<Metric> {
     if report.failed > 0 {
         metrics.push(count("LooksFailed", report.failed as u64));
     }
-    metrics.extend(of_batch(counters, 0, 0));
+    metrics.extend(of_trouble(counters));
     metrics
 }
 
@@ -54,12 +64,9 @@ fn count(name: &'static str, value: u64) -> Metric {
     Metric { name, unit: Unit::Count, value }
 }
 
-/// The line; `None` without metrics.
+/// One line of JSON.
 #[must_use]
-pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> Option<String> {
-    if metrics.is_empty() {
-        return None;
-    }
+pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> String {
     let described: Vec<Value> = metrics
         .iter()
         .map(|metric| json!({ "Name": metric.name, "Unit": format!("{:?}", metric.unit) }))
@@ -70,13 +77,11 @@ pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> Option<String> {
     });
     let mut members = Map::from_iter([("_aws".to_owned(), metadata), ("Stack".to_owned(), json!(stack))]);
     members.extend(metrics.iter().map(|metric| (metric.name.to_owned(), json!(metric.value))));
-    Some(Value::Object(members).to_string())
+    Value::Object(members).to_string()
 }
 
 pub fn publish(stack: &str, at: Timestamp, metrics: &[Metric]) {
-    if let Some(line) = line(stack, at, metrics) {
-        println!("{line}");
-    }
+    println!("{}", line(stack, at, metrics));
 }
 
 #[cfg(test)]
@@ -86,13 +91,13 @@ mod tests {
     use super::*;
 
     fn read(metrics: &[Metric]) -> Value {
-        let text = line("holdfast", Timestamp::from_millis(1_767_225_600_123), metrics).unwrap();
+        let text = line("holdfast", Timestamp::from_millis(1_767_225_600_123), metrics);
         assert!(!text.contains('\n'));
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
-    fn a_batch_reports_only_what_happened() {
+    fn a_batch_reports_what_happened_and_the_zeros_that_alarms_need() {
         let counters = Counters { attempts_succeeded: 7, attempts_failed: 2, ..Counters::default() };
         let expected = json!({
             "_aws": {
@@ -103,6 +108,8 @@ mod tests {
                     "Metrics": [
                         { "Name": "AttemptsSucceeded", "Unit": "Count" },
                         { "Name": "AttemptsFailed", "Unit": "Count" },
+                        { "Name": "AttemptsNotMade", "Unit": "Count" },
+                        { "Name": "MessagesGivenBack", "Unit": "Count" },
                         { "Name": "DeadLetters", "Unit": "Count" },
                     ],
                 }],
@@ -110,14 +117,11 @@ mod tests {
             "Stack": "holdfast",
             "AttemptsSucceeded": 7,
             "AttemptsFailed": 2,
+            "AttemptsNotMade": 0,
+            "MessagesGivenBack": 0,
             "DeadLetters": 1,
         });
         assert_eq!(read(&of_batch(counters, 0, 1)), expected);
-    }
-
-    #[test]
-    fn no_metrics_are_no_line() {
-        assert_eq!(line("holdfast", Timestamp::ZERO, &of_batch(Counters::default(), 0, 0)), None);
     }
 
     #[test]
