@@ -9,6 +9,7 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tokio::time::MissedTickBehavior;
 
 use crate::auth::{Admin, Producer};
 use crate::body::RequestBody;
@@ -56,6 +57,7 @@ async fn post_with_retries(
     is_list: bool,
 ) -> Result<Posted, Problem> {
     let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut retries = 0;
     loop {
         // The first tick comes at once.

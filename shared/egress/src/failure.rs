@@ -6,7 +6,7 @@ use holdfast_core::ports::{AttemptResponse, FailureKind};
 use holdfast_core::rules::guard::Refusal;
 use holdfast_core::rules::shortage::Shortage;
 use hyper_util::client::legacy;
-use rustls::InvalidMessage;
+use rustls::{CertificateError, InvalidMessage, OtherError};
 
 use crate::meter::TooManyBytes;
 use crate::resolver::Unresolved;
@@ -158,6 +158,7 @@ fn describe_tls(error: &rustls::Error) -> String {
         rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
             "the receiver does not speak TLS on this port".to_owned()
         }
+        rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(error))) => error.to_string(),
         other => other.to_string(),
     }
 }

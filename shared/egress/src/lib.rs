@@ -22,6 +22,7 @@
 //! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
+mod certificates;
 mod client;
 mod config;
 mod connector;

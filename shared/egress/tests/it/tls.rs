@@ -29,13 +29,18 @@ struct TlsReceiver {
 
 impl TlsReceiver {
     async fn start(alpn: &[&[u8]]) -> TlsReceiver {
+        TlsReceiver::with_intermediates(0, alpn).await
+    }
+
+    /// Sends this many further certificates with its own.
+    async fn with_intermediates(count: usize, alpn: &[&[u8]]) -> TlsReceiver {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone()], key)
+            .with_single_cert(vec![made.cert.der().clone(); 1 + count], key)
             .unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -92,6 +97,21 @@ async fn a_certificate_of_an_unknown_authority_is_a_tls_failure() {
     let receiver = TlsReceiver::start(&[]).await;
     let detail = detail(send(&sender(PATIENT), request(&receiver.url)).await, FailureKind::Tls);
     assert!(detail.starts_with("TLS failed: invalid peer certificate"), "{detail}");
+}
+
+/// To try all ways in which many can be put in order would take seconds.
+#[tokio::test]
+async fn a_chain_of_many_certificates_is_a_tls_failure() {
+    let most = TlsReceiver::with_intermediates(4, &[]).await;
+    let result = send(&sender_with(most.trusted()), request(&most.url)).await;
+    assert!(result.response.is_success(), "{result:?}");
+    let too_many = TlsReceiver::with_intermediates(5, &[]).await;
+    let result = send(&sender_with(too_many.trusted()), request(&too_many.url)).await;
+    let detail = detail(result, FailureKind::Tls);
+    assert!(
+        detail.starts_with("TLS failed: the receiver sent more than 4 intermediate certificates"),
+        "{detail}"
+    );
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Message, Unreadable};
 use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
 
 use crate::checksum;
 use crate::error::Failure;
@@ -29,6 +30,9 @@ use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::Mirrors;
+
+/// A post may send many messages. Inserted so many at a time, because the writes of other tenants come in between.
+const ROWS_PER_JOB: usize = 25;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
 /// long (real time), so that it keeps appearing in the log.
@@ -191,8 +195,6 @@ fn unreadable(why: Unreadable, payload: &[u8]) -> UnreadableMessage {
 #[async_trait]
 impl Queue for EmbeddedQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
-        let Some(first) = messages.first() else { return Ok(()) };
-        let lane = Lane::of_tenant(first.message.tenant().as_str());
         let row = |outgoing: &Outgoing| NewMessage {
             group: GroupId::of(&outgoing.message),
             place: self.place(outgoing.delay),
@@ -200,8 +202,28 @@ impl Queue for EmbeddedQueue {
             message: Ok(outgoing.message.clone()),
             body_bytes: inline_body_bytes(&outgoing.message),
         };
-        let sent = self.insert(lane, queue, messages.iter().map(row).collect()).await;
-        sent.map_err(|failure| SendError { unsent: messages, source: failure.into() })
+        let mut inserts = Vec::new();
+        for some in messages.chunks(ROWS_PER_JOB) {
+            if !inserts.is_empty() {
+                // Encoding takes a while too.
+                tokio::task::yield_now().await;
+            }
+            let lane = Lane::of_tenant(some.first().map_or("", |first| first.message.tenant().as_str()));
+            let (reply, inserted) = oneshot::channel();
+            let job =
+                SendJob { mirrors: self.mirrors.clone(), queue, rows: some.iter().map(row).collect(), reply };
+            self.writer.submit_only(lane, Box::new(job));
+            inserts.push(inserted);
+        }
+        for (at, inserted) in inserts.into_iter().enumerate() {
+            // A job that is dropped undone drops its sender: the thread has ended.
+            if let Err(failure) = inserted.await.map_err(|_| Failure::Closed).flatten() {
+                // Those after it may have been sent. They are sent again, and a repeat does no harm.
+                let unsent = messages.into_iter().skip(at * ROWS_PER_JOB).collect();
+                return Err(SendError { unsent, source: failure.into() });
+            }
+        }
+        Ok(())
     }
 }
 

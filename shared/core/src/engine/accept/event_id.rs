@@ -21,8 +21,6 @@ enum KnownId {
     Unused(Expect),
     /// Accepted before.
     Done(EventRecord),
-    /// Another request is accepting it.
-    Busy(EventRecord),
     /// The request that was accepting it died. It is finished with the acceptance time that it had.
     Unfinished(EventRecord, Expect),
 }
@@ -41,10 +39,10 @@ impl Engine {
         &self,
         tenant: &Tenant,
         events: &[NewEvent],
-        known: Vec<Option<Versioned>>,
+        found: Vec<Option<Versioned>>,
         subscriptions: &SubscriptionIndex,
     ) -> Result<Vec<Resolved>, AcceptError> {
-        let mut known = known.into_iter();
+        let mut known = self.known_ids(events, found)?.into_iter();
         let mut in_this_post: HashMap<&str, (String, u64)> = HashMap::new();
         let mut resolved = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
@@ -52,7 +50,7 @@ impl Engine {
                 resolved.push(self.generated_id(tenant, event, subscriptions).await);
                 continue;
             };
-            let found = known.next().flatten();
+            let known = known.next().unwrap_or(KnownId::Unused(Expect::Absent));
             let print = event.fingerprint();
             if let Some((first, deliveries)) = in_this_post.get(id.as_str()) {
                 if *first != print {
@@ -61,13 +59,10 @@ impl Engine {
                 resolved.push(duplicate(id, *deliveries));
                 continue;
             }
-            let (expect, accepted_at, again) = match self.known_id(found)? {
-                KnownId::Done(record) | KnownId::Busy(record) | KnownId::Unfinished(record, _)
-                    if record.fingerprint != print =>
-                {
+            let (expect, accepted_at, again) = match known {
+                KnownId::Done(record) | KnownId::Unfinished(record, _) if record.fingerprint != print => {
                     return Err(AcceptError::IdTaken { index, id: id.clone() });
                 }
-                KnownId::Busy(_) => return Err(AcceptError::Busy { index, id: id.clone() }),
                 KnownId::Done(record) => {
                     in_this_post.insert(id, (print, record.deliveries));
                     resolved.push(duplicate(id, record.deliveries));
@@ -96,20 +91,35 @@ impl Engine {
         Resolved::New(Box::new(self.new_event(tenant, event, start, subscriptions).await))
     }
 
-    fn known_id(&self, found: Option<Versioned>) -> Result<KnownId> {
+    /// What is known of each given id. If one is being accepted by another request, nothing else is done, because the caller asks again
+    /// and again.
+    fn known_ids(
+        &self,
+        events: &[NewEvent],
+        found: Vec<Option<Versioned>>,
+    ) -> Result<Vec<KnownId>, AcceptError> {
+        let given = events.iter().enumerate().filter_map(|(index, event)| Some((index, event.id.as_ref()?)));
+        let known = given.zip(found).map(|((index, id), found)| {
+            self.known_id(found)?.ok_or_else(|| AcceptError::Busy { index, id: id.clone() })
+        });
+        known.collect()
+    }
+
+    /// `None`: another request is accepting it.
+    fn known_id(&self, found: Option<Versioned>) -> Result<Option<KnownId>> {
         let Some(Loaded { record, version }) = typed::<EventRecord>(found)? else {
-            return Ok(KnownId::Unused(Expect::Absent));
+            return Ok(Some(KnownId::Unused(Expect::Absent)));
         };
         let now = self.ports.clock.both();
         let being_accepted =
             matches!(record.phase, IdPhase::Pending { lease_until_real } if lease_until_real > now.real);
         if !being_accepted && now.schedule.since(record.accepted_at) >= ID_REMEMBERED {
-            return Ok(KnownId::Unused(Expect::Version(version)));
+            return Ok(Some(KnownId::Unused(Expect::Version(version))));
         }
         Ok(match record.phase {
-            IdPhase::Done => KnownId::Done(record),
-            IdPhase::Pending { .. } if being_accepted => KnownId::Busy(record),
-            IdPhase::Pending { .. } => KnownId::Unfinished(record, Expect::Version(version)),
+            IdPhase::Done => Some(KnownId::Done(record)),
+            IdPhase::Pending { .. } if being_accepted => None,
+            IdPhase::Pending { .. } => Some(KnownId::Unfinished(record, Expect::Version(version))),
         })
     }
 
