@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::{Inbox, QueueName, Receipt, Received, chain};
+use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, chain};
 use holdfast_core::time::Timestamp;
-use holdfast_embedded::EmbeddedQueue;
+use holdfast_embedded::{EmbeddedQueue, TakenBatch};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -42,17 +42,12 @@ impl Pump {
     }
 
     /// Waits for permits and for messages. Returns `None` if another receiver was faster.
-    async fn next_batch(&self, permits: &Arc<Semaphore>) -> Option<(Vec<Received>, OwnedSemaphorePermit)> {
+    async fn next_batch(&self, permits: &Arc<Semaphore>) -> Option<(TakenBatch, OwnedSemaphorePermit)> {
         let mut permit = Arc::clone(permits).acquire_owned().await.ok()?;
         self.queue.ready(self.name).await;
         let max = MAX_BATCH.min(permits.available_permits() + 1);
-        let batch = match self.queue.receive(self.name, max).await {
-            Ok(batch) => batch,
-            Err(error) => {
-                tracing::error!(error = chain(&error), "messages could not be received");
-                return None;
-            }
-        };
+        // Completed by the task that handles them, so that the messages of others do not wait for it.
+        let batch = self.queue.take(self.name, max).map_err(|error| not_received(&error)).ok()?;
         if batch.len() > 1 {
             // Only this loop takes permits, so there are still enough.
             permit.merge(Arc::clone(permits).try_acquire_many_owned(batch.len() as u32 - 1).ok()?);
@@ -60,7 +55,11 @@ impl Pump {
         (!batch.is_empty()).then_some((batch, permit))
     }
 
-    async fn handle(self: Arc<Self>, batch: Vec<Received>, _permit: OwnedSemaphorePermit) {
+    async fn handle(self: Arc<Self>, batch: TakenBatch, _permit: OwnedSemaphorePermit) {
+        let batch = match self.queue.complete(batch).await {
+            Ok(batch) => batch,
+            Err(error) => return not_received(&error),
+        };
         let receipts: Vec<Receipt> = batch.iter().map(|received| received.receipt.clone()).collect();
         let settlements = self.engine.handle(batch, Timestamp::MAX).await;
         let settled = self.queue.settle(self.name, receipts.into_iter().zip(settlements).collect()).await;
@@ -71,4 +70,8 @@ impl Pump {
             );
         }
     }
+}
+
+fn not_received(error: &QueueError) {
+    tracing::error!(error = chain(error), "messages could not be received");
 }

@@ -39,7 +39,7 @@ pub use database::Database;
 pub use error::OpenError;
 pub use files::{close_file, replace_file};
 pub use options::Options;
-pub use queue::EmbeddedQueue;
+pub use queue::{EmbeddedQueue, TakenBatch};
 pub use store::EmbeddedStore;
 
 use readers::Readers;

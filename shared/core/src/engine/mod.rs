@@ -51,6 +51,7 @@ mod error;
 mod inspect;
 mod jobs;
 mod keys;
+mod long_work;
 mod recover;
 mod replay;
 mod repository;
@@ -88,6 +89,7 @@ use counters::AtomicCounters;
 use deliver::{BodyCache, Outage};
 use error::Result;
 use inspect::Activity;
+use long_work::LongWork;
 use repository::{Change, ConflictRetries, Loaded, Repository};
 
 pub struct Ports {
@@ -108,6 +110,7 @@ pub struct Engine {
     quotas: QuotaStates,
     bodies: BodyCache,
     outage: Outage,
+    long_work: LongWork,
     counters: AtomicCounters,
     activity: Activity,
 }
@@ -126,6 +129,7 @@ impl Engine {
             quotas: QuotaStates::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
+            long_work: LongWork::default(),
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }

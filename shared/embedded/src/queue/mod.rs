@@ -41,6 +41,24 @@ const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
 /// How long messages that could not be received completely are left alone.
 const FAILED_RECEIVE_WAIT: Duration = Duration::from_secs(1);
 
+/// Messages that were taken from a queue and are not complete yet.
+pub struct TakenBatch {
+    taken: Taken,
+    queue: QueueName,
+}
+
+impl TakenBatch {
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.taken.received.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
 /// Both queues, in the file and in memory. Fair by tenant and group: the tenants with ready messages take turns, then their groups.
 /// Each receive serves one group. A group has no more than a limited number of messages in flight, and a tenant no more than its
 /// share once others want some.
@@ -143,13 +161,47 @@ impl EmbeddedQueue {
         }
     }
 
-    /// Does what messages need before they can be returned.
-    async fn complete(&self, taken: &mut Taken) -> Result<(), Failure> {
+    /// Takes the next messages, without waiting. They must be completed before they are handled.
+    pub fn take(&self, queue: QueueName, max: usize) -> Result<TakenBatch, QueueError> {
+        self.readers.is_intact()?;
+        let now = self.clock.both();
+        let (taken, wants_more) = {
+            let mut mirror = self.mirrors.lock(queue);
+            (mirror.receive(now, max, now.real + self.visibility), mirror.wants_more())
+        };
+        if wants_more {
+            self.writer.nudge();
+        }
+        Ok(TakenBatch { taken, queue })
+    }
+
+    /// Reads what is only in the file, and stores what must be known after a crash. It waits for the disk, but not for messages of
+    /// others.
+    pub async fn complete(&self, batch: TakenBatch) -> Result<Vec<Received>, QueueError> {
+        let TakenBatch { mut taken, queue } = batch;
+        match self.make_ready(&mut taken).await {
+            Ok(()) => Ok(taken.received),
+            Err(failure) => {
+                // They must not keep their slots as if they were being handled.
+                let until = self.clock.now_real() + FAILED_RECEIVE_WAIT;
+                let mut mirror = self.mirrors.lock(queue);
+                for received in &taken.received {
+                    mirror.postpone(&received.receipt, until);
+                }
+                Err(failure.into())
+            }
+        }
+    }
+
+    async fn make_ready(&self, taken: &mut Taken) -> Result<(), Failure> {
         self.read_bodies(taken)?;
         if taken.counts.is_empty() {
             return Ok(());
         }
-        self.store_counts(std::mem::take(&mut taken.counts)).await
+        // All are of one group, and so of one tenant.
+        let first = taken.received.first().and_then(|received| received.message.as_ref().ok());
+        let lane = first.map_or_else(Lane::own, |message| Lane::of_tenant(message.tenant().as_str()));
+        self.store_counts(lane, std::mem::take(&mut taken.counts)).await
     }
 
     /// Reads the bodies that did not fit in memory.
@@ -165,7 +217,7 @@ impl EmbeddedQueue {
     }
 
     /// Stores receive counts, for messages whose count would be too low after a crash.
-    async fn store_counts(&self, counts: Vec<(i64, u32)>) -> Result<(), Failure> {
+    async fn store_counts(&self, lane: Lane, counts: Vec<(i64, u32)>) -> Result<(), Failure> {
         let opens = self.mirrors.opens();
         let update = move |connection: &Connection| {
             let mut statement =
@@ -174,7 +226,7 @@ impl EmbeddedQueue {
                 .iter()
                 .try_for_each(|(id, received)| statement.execute(params![id, received, opens]).map(drop))
         };
-        self.writer.run(Lane::own(), update).await
+        self.writer.run(lane, update).await
     }
 }
 
@@ -230,26 +282,7 @@ impl Queue for EmbeddedQueue {
 #[async_trait]
 impl Inbox for EmbeddedQueue {
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
-        self.readers.is_intact()?;
-        let now = self.clock.both();
-        let (mut taken, wants_more) = {
-            let mut mirror = self.mirrors.lock(queue);
-            (mirror.receive(now, max, now.real + self.visibility), mirror.wants_more())
-        };
-        if wants_more {
-            self.writer.nudge();
-        }
-        match self.complete(&mut taken).await {
-            Ok(()) => Ok(taken.received),
-            Err(failure) => {
-                // They must not keep their slots as if they were being handled.
-                let mut mirror = self.mirrors.lock(queue);
-                for received in &taken.received {
-                    mirror.postpone(&received.receipt, now.real + FAILED_RECEIVE_WAIT);
-                }
-                Err(failure.into())
-            }
-        }
+        self.complete(self.take(queue, max)?).await
     }
 
     /// Waits for the disk only to resend. A deletion that is lost in a crash only repeats an attempt.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use holdfast_core::ids::{JobId, UrlId};
-use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Settlement};
+use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement};
 use holdfast_core::records::Message;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
@@ -252,5 +252,22 @@ fn two_jobs_of_a_tenant_run_at_a_time() {
         embedded.queue.settle(QUEUE, vec![(ended.receipt, Settlement::Delete)]).await;
         flush(&embedded).await;
         assert_eq!(embedded.queue.receive(QUEUE, 10).await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn messages_are_taken_while_others_are_not_complete_yet() {
+    let dir = tempfile::tempdir().unwrap();
+    let embedded = open(&dir, &Options::default());
+    block_on(async {
+        let sent = vec![message("a", 1, 0), message("b", 1, 0)];
+        embedded.queue.send(QUEUE, sent).await.unwrap();
+        let first = embedded.queue.take(QUEUE, 10).unwrap();
+        let second = embedded.queue.take(QUEUE, 10).unwrap();
+        assert_eq!((first.len(), second.len(), embedded.queue.take(QUEUE, 10).unwrap().len()), (1, 1, 0));
+        let [second, first] = [second, first].map(|batch| embedded.queue.complete(batch));
+        let tenant_of = |batch: &[Received]| batch[0].message.as_ref().unwrap().tenant().to_string();
+        assert_eq!(tenant_of(&second.await.unwrap()), "b");
+        assert_eq!(tenant_of(&first.await.unwrap()), "a");
     });
 }

@@ -50,8 +50,6 @@ struct Entry {
 struct OfTenant {
     /// Locked while they are read or brought up to date.
     known: AsyncMutex<Option<Known>>,
-    /// Held by the one post of this tenant whose search takes more than a turn.
-    long_search: AsyncMutex<()>,
 }
 
 /// As of a version, or later.
@@ -210,8 +208,7 @@ impl Engine {
     ) -> Vec<Arc<Member>> {
         let mut search = subscriptions.search(event_type, body);
         if !search.step(WORK_AT_ONCE) {
-            let of_tenant = self.subscriptions.lock().get(tenant);
-            let _turn = of_tenant.long_search.lock().await;
+            let _turn = self.long_work.turn(tenant).await;
             while !search.step(WORK_PER_TURN) {
                 yield_now().await;
             }

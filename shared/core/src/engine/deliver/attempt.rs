@@ -15,6 +15,9 @@ use crate::rules::shortage::Shortage;
 use crate::rules::signing;
 use crate::time::Timestamp;
 
+/// Signing this many bytes takes about a millisecond without hardware support.
+const LONG_SIGNING: usize = 256_000;
+
 const USER_AGENT: &str = concat!("Holdfast/", env!("CARGO_PKG_VERSION"));
 
 /// A delivery that may be attempted now.
@@ -136,6 +139,11 @@ impl Engine {
         context: &DeliveryContext,
         until_real: Timestamp,
     ) -> Result<Attempted> {
+        // Before health is checked, because it may take a while.
+        let turn = match Engine::bytes_to_sign(&ready) {
+            LONG_SIGNING.. => Some(self.long_work.turn(&ready.key().tenant).await),
+            _ => None,
+        };
         // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
         let mut fresh = context.is_fresh(self.ports.clock.now_real());
         let mut retries = ConflictRetries::new();
@@ -145,7 +153,9 @@ impl Engine {
                 return Err(error);
             }
             if fresh {
-                return match self.send(ready).await {
+                let request = self.request_for(&ready);
+                drop(turn);
+                return match self.send_request(ready, request).await {
                     Ok(attempted) => Ok(attempted),
                     Err(not_made) => {
                         self.give_back(*not_made.ready).await?;
@@ -192,8 +202,13 @@ impl Engine {
 
     /// Makes the request. Neither a success nor a failure is counted.
     pub(crate) async fn send(&self, ready: Ready) -> Result<Attempted, NotMade> {
+        let request = self.request_for(&ready);
+        self.send_request(ready, request).await
+    }
+
+    async fn send_request(&self, ready: Ready, request: AttemptRequest) -> Result<Attempted, NotMade> {
         let started_at = self.ports.clock.now();
-        match self.ports.sender.send(self.request_for(&ready)).await {
+        match self.ports.sender.send(request).await {
             Ok(result) => {
                 let ended_at = self.ports.clock.now();
                 Ok(Attempted { ready, started_at, ended_at, result, is_ours: false })
@@ -209,6 +224,10 @@ impl Engine {
         self.counters.count_not_attempted(shortage);
         let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
         tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
+    }
+
+    fn bytes_to_sign(ready: &Ready) -> usize {
+        ready.subscription.secrets.len() * ready.body.len()
     }
 
     fn request_for(&self, ready: &Ready) -> AttemptRequest {
