@@ -55,7 +55,7 @@ impl FromRequestParts<Arc<App>> for Admin {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Admin, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let tenant = caller.tenant(parts, app).await?;
-        TurnSlot::fill(parts, app, &tenant).await;
+        TurnSlot::fill(parts, app, &tenant).await?;
         Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by })
     }
 }
@@ -68,7 +68,7 @@ impl FromRequestParts<Arc<App>> for ListScope {
         let tenant = caller.named_tenant(parts, app).await?.or(caller.home);
         // All tenants' things are for operators, who need no turn.
         if let Some(tenant) = &tenant {
-            TurnSlot::fill(parts, app, tenant).await;
+            TurnSlot::fill(parts, app, tenant).await?;
         }
         Ok(ListScope { app: Arc::clone(app), tenant })
     }

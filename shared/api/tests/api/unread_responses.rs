@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use axum::response::Response;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use futures_util::{FutureExt, poll};
 use serde_json::json;
 use tower::ServiceExt;
@@ -59,4 +59,28 @@ async fn small_responses_that_are_not_read_keep_no_request_waiting() {
         unread.push(list(&world, &mine).await);
     }
     assert_eq!(unread.len(), TURNS + 1);
+}
+
+#[tokio::test]
+async fn beyond_those_that_wait_a_request_is_refused() {
+    const MAX_WAITING: usize = 128;
+    let world = World::new();
+    let (mine, other) = (world.key("a", "admin").await, world.key("b", "admin").await);
+    subscribe(&world, &mine, 15).await;
+    let unread = join_all((0..TURNS).map(|_| list(&world, &mine))).await;
+    let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| list(&world, &mine)).collect();
+    for request in &mut waiting {
+        assert!(poll!(request).is_pending());
+    }
+    for (method, path) in [("GET", "/v1/subscriptions"), ("GET", "/v1/urls"), ("POST", "/v1/subscriptions/x/ping")] {
+        let refused = world.call_as(&mine, method, path, Body::empty()).await;
+        refused.problem(429);
+        assert_eq!(refused.header("retry-after"), "1");
+        assert!(refused.detail().contains("128 more wait"), "{}", refused.detail());
+    }
+    let event = r#"{"type":"a","data":1}"#;
+    world.call_as(&mine, "POST", "/v1/events", event).await.expect(StatusCode::ACCEPTED);
+    world.call_as(&other, "GET", "/v1/subscriptions", Body::empty()).await.expect(StatusCode::OK);
+    drop((unread, waiting));
+    world.call_as(&mine, "GET", "/v1/urls", Body::empty()).await.expect(StatusCode::OK);
 }
