@@ -69,6 +69,7 @@ impl Open {
             peer: *peer,
             holder: activity.holder(),
             idle_since: activity.idle_since(),
+            body_since: activity.body_since(),
         };
         self.by_id.iter().map(candidate).collect()
     }
@@ -135,6 +136,12 @@ impl Connections {
             activity.displace();
         }
         closed.is_some()
+    }
+
+    /// How many wait for the bodies of their requests.
+    #[cfg(test)]
+    pub(super) fn receiving(&self) -> usize {
+        self.lock().by_id.values().filter(|(_, activity)| activity.body_since().is_some()).count()
     }
 
     /// As if each made room, whatever it is doing.
