@@ -15,7 +15,8 @@ const TURNS: usize = 8;
 
 /// A list of subscriptions of which the client has read nothing.
 fn list<'a>(world: &'a World, key: &str) -> BoxFuture<'a, Response> {
-    let request = Request::get("/v1/subscriptions?limit=100").header("authorization", format!("Bearer {key}"));
+    let request =
+        Request::get("/v1/subscriptions?limit=100").header("authorization", format!("Bearer {key}"));
     let answered = world.router.clone().oneshot(request.body(Body::empty()).unwrap());
     answered.map(Result::unwrap).boxed()
 }
@@ -72,7 +73,9 @@ async fn beyond_those_that_wait_a_request_is_refused() {
     for request in &mut waiting {
         assert!(poll!(request).is_pending());
     }
-    for (method, path) in [("GET", "/v1/subscriptions"), ("GET", "/v1/urls"), ("POST", "/v1/subscriptions/x/ping")] {
+    for (method, path) in
+        [("GET", "/v1/subscriptions"), ("GET", "/v1/urls"), ("POST", "/v1/subscriptions/x/ping")]
+    {
         let refused = world.call_as(&mine, method, path, Body::empty()).await;
         refused.problem(429);
         assert_eq!(refused.header("retry-after"), "1");
