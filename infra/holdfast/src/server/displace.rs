@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 
@@ -22,43 +22,73 @@ pub(super) struct Candidate {
 /// A holder of keys that has more than one part of all connections, of so many, makes room for others.
 const HOLDER_PARTS: usize = 8;
 
-/// Returns the connection to close, so that a new one of the peer `newcomer` has a place. `None`: it gets none.
+/// Of all open connections.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    all: usize,
+    strangers_by_peer: HashMap<IpAddr, usize>,
+    by_holder: HashMap<NonZeroU64, usize>,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, peer: IpAddr, holder: Option<NonZeroU64>) {
+        self.all += 1;
+        match holder {
+            None => *self.strangers_by_peer.entry(peer).or_insert(0) += 1,
+            Some(holder) => *self.by_holder.entry(holder).or_insert(0) += 1,
+        }
+    }
+
+    pub(super) fn remove(&mut self, peer: IpAddr, holder: Option<NonZeroU64>) {
+        self.all -= 1;
+        match holder {
+            None => decrement(self.strangers_by_peer.entry(peer)),
+            Some(holder) => decrement(self.by_holder.entry(holder)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all == 0 && self.strangers_by_peer.is_empty() && self.by_holder.is_empty()
+    }
+}
+
+pub(super) fn decrement<T>(count: Entry<'_, T, usize>) {
+    if let Entry::Occupied(mut count) = count {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+/// Returns which of these connections to close, so that a new one of the peer `newcomer` has a place. `None`: none of them.
 ///
 /// As long as strangers have idle connections, one of these is closed: of the peer that has most strangers' connections, and more than
 /// the newcomer has, the one that has been idle longest. Otherwise the holder of keys that has most connections, and more than an eighth
 /// of all, loses the one that it has not used for longest, or if it uses all, the one whose body has been arriving for longest. A holder
 /// that is busy on all of its connections keeps them, and the next one loses one.
-pub(super) fn choose(open: &[Candidate], newcomer: IpAddr) -> Option<u64> {
-    let strangers = || open.iter().filter(|connection| connection.holder.is_none());
+pub(super) fn choose(candidates: &[Candidate], counts: &Counts, newcomer: IpAddr) -> Option<u64> {
+    let strangers = candidates.iter().filter(|connection| connection.holder.is_none());
     let longest_idle = |connection: &&Candidate| connection.idle_since.map(Reverse);
-    let by_peer = count(strangers().map(|connection| connection.peer));
-    let count_of = |peer: IpAddr| by_peer.get(&peer).copied().unwrap_or(0);
-    let mut idle = strangers().filter(|connection| connection.idle_since.is_some()).peekable();
+    let count_of = |peer: IpAddr| counts.strangers_by_peer.get(&peer).copied().unwrap_or(0);
+    let mut idle = strangers.filter(|connection| connection.idle_since.is_some()).peekable();
     let closed = if idle.peek().is_some() {
         idle.filter(|connection| count_of(connection.peer) > count_of(newcomer))
             .max_by_key(|connection| (count_of(connection.peer), longest_idle(connection)))
     } else {
-        let by_holder = count(open.iter().filter_map(|connection| connection.holder));
         let rank = |connection: &Candidate| {
             let holder = connection.holder?;
-            let count = by_holder.get(&holder).filter(|count| **count * HOLDER_PARTS > open.len())?;
+            let count = counts.by_holder.get(&holder).filter(|count| **count * HOLDER_PARTS > counts.all)?;
             let idle = connection.idle_since.map(Reverse);
             let body = connection.body_since.map(Reverse);
             // The holder decides between two that have as many.
             (idle.is_some() || body.is_some()).then_some((*count, holder, idle, body))
         };
-        let ranked = open.iter().filter_map(|connection| Some((rank(connection)?, connection)));
+        let ranked = candidates.iter().filter_map(|connection| Some((rank(connection)?, connection)));
         ranked.max_by_key(|(rank, _)| *rank).map(|(_, connection)| connection)
     };
     closed.map(|connection| connection.id)
-}
-
-fn count<T: Eq + Hash>(items: impl Iterator<Item = T>) -> HashMap<T, usize> {
-    let mut counts = HashMap::new();
-    for item in items {
-        *counts.entry(item).or_insert(0) += 1;
-    }
-    counts
 }
 
 #[cfg(test)]
@@ -80,7 +110,9 @@ mod tests {
             body_since: u64::try_from(-*since).ok().filter(|since| *since > 0),
         };
         let open: Vec<_> = open.iter().enumerate().map(of).collect();
-        choose(&open, peer(newcomer))
+        let mut counts = Counts::default();
+        open.iter().for_each(|connection| counts.add(connection.peer, connection.holder));
+        choose(&open, &counts, peer(newcomer))
     }
 
     #[test]
@@ -119,7 +151,12 @@ mod tests {
             ("then the next", &[(1, 7, 0), (1, 7, 0), (1, 7, 0), (2, 8, 2), (2, 8, 1)], 9, Some(4)),
             ("the body that arrives longest", &[(1, 7, 0), (1, 7, -5), (1, 7, -4)], 9, Some(2)),
             ("an idle one before a body", &[(1, 7, -1), (1, 7, 6), (1, 7, -2)], 9, Some(1)),
-            ("bodies of the holder with most first", &[(1, 7, -4), (1, 7, -5), (1, 7, 0), (2, 8, 1), (2, 8, 2)], 9, Some(0)),
+            (
+                "bodies of the holder with most first",
+                &[(1, 7, -4), (1, 7, -5), (1, 7, 0), (2, 8, 1), (2, 8, 2)],
+                9,
+                Some(0),
+            ),
             ("a body within an eighth", &[(1, 7, -1)], 9, None),
         ] {
             let open: Vec<_> = first.iter().chain(&OTHERS).copied().collect();

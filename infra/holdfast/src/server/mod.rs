@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use activity::{Activity, Phase};
-pub(crate) use connections::{Bounds, Connections};
+pub(crate) use connections::{Bounds, CLOSING_PARTS, Connections};
 pub(crate) use deadlines::Deadlines;
 use deadlines::{TimedBody, TimedStream};
 

@@ -302,7 +302,8 @@ async fn connections_with_a_key_stay_when_strangers_come() {
     let mut keyed = Vec::new();
     for holder in 1..=8 {
         let mut stream = server.connect_from(2).await;
-        let answer = ask(&mut stream, format!("GET /key/{holder} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
+        let answer =
+            ask(&mut stream, format!("GET /key/{holder} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         keyed.push(stream);
     }
@@ -354,10 +355,7 @@ async fn a_holder_whose_bodies_do_not_arrive_makes_room() {
         assert!(
             ask(&mut stream, b"GET /key/7 HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 200")
         );
-        stream
-            .write_all(b"POST /body/7 HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nfew")
-            .await
-            .unwrap();
+        stream.write_all(b"POST /body/7 HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nfew").await.unwrap();
         slow.push(stream);
     }
     tokio::time::timeout(SOON, async {
