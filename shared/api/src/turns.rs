@@ -22,7 +22,7 @@ use crate::{App, Problem};
 const PARSED_BODIES: usize = 1;
 /// How many other requests of a tenant are worked on at the same time.
 const OTHER_REQUESTS: usize = 8;
-/// How many more of them wait for their turn. Each holds a connection, of which there are not many more than this for all tenants.
+/// How many more of them wait for their turn. Each holds a connection that other tenants may need.
 const MAX_WAITING: usize = 128;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The turn of a request with a larger response lasts until the client has taken the response, because it takes memory until then.

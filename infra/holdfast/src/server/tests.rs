@@ -242,6 +242,32 @@ async fn a_large_response_is_sent_whole_to_a_peer_that_reads() {
     assert!(rest(&mut peer).await.len() > LARGE);
 }
 
+/// The API counts a large response until its bytes are dropped.
+#[tokio::test]
+async fn the_bytes_of_a_response_live_until_the_peer_has_taken_them_or_is_gone() {
+    let owner = Arc::new(vec![b'x'; LARGE]);
+    // The router does not keep it alive.
+    let weak = Arc::downgrade(&owner);
+    let answer = move || async move { Bytes::from_owner(SharedBytes(weak.upgrade().unwrap())) };
+    let router = Router::new().route("/", get(answer));
+    let server = Server::start(router, WIDE, PATIENT).await;
+    let mut deaf = server.connect().await;
+    deaf.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(SOON, deaf.readable()).await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&owner), 2, "only a part is written");
+    drop(deaf);
+    server.until_open(0).await;
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+struct SharedBytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for SharedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[tokio::test]
 async fn a_bare_line_feed_in_a_head_is_a_bad_request() {
     let server = Server::plain(WIDE, PATIENT).await;
