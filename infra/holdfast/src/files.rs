@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::server::Bounds;
+use crate::server::{Bounds, CLOSING_PARTS};
 use crate::settings::{Mode, Settings};
 
 /// The database with its readers, the log, the runtime, and files that are open only for a moment.
@@ -34,13 +34,13 @@ pub(crate) fn raise_limit() -> Result<u64> {
 pub(crate) fn bound_connections(limit: u64, settings: &Settings) -> Result<Bounds> {
     let attempts = (settings.first_concurrency + settings.retry_concurrency) as u64;
     let taken = RESERVED_FILES + attempts * FILES_PER_ATTEMPT;
-    let needed = taken + MIN_CONNECTIONS;
+    let needed = taken + MIN_CONNECTIONS + MIN_CONNECTIONS / CLOSING_PARTS as u64;
     ensure!(
         limit >= needed,
         "this process may open {limit} files, and {attempts} concurrent attempts and the API need {needed}; raise the hard limit \
          (`ulimit -Hn`, or LimitNOFILE= of systemd) or lower --first-concurrency and --retry-concurrency"
     );
-    let connections = (limit - taken).min(MAX_CONNECTIONS) as usize;
+    let connections = connections_within(limit - taken) as usize;
     let per_peer = match (settings.peer_connections, settings.mode) {
         (Some(given), _) => given.min(connections),
         // Attempts to the built-in receivers come from this machine too, as all peers do that can reach a development server.
@@ -48,4 +48,26 @@ pub(crate) fn bound_connections(limit: u64, settings: &Settings) -> Result<Bound
         (None, Mode::Strict) => connections / PEER_SHARE as usize,
     };
     Ok(Bounds { connections, per_peer })
+}
+
+/// Those that made room for others have files until they are closed.
+fn connections_within(files: u64) -> u64 {
+    let parts = CLOSING_PARTS as u64;
+    files.min(MAX_CONNECTIONS + MAX_CONNECTIONS / parts) * parts / (parts + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_and_closing_connections_have_a_file_each() {
+        for (files, expected) in [(68, 64), (85, 80), (4_351, 4_095), (4_352, 4_096), (u64::MAX, 4_096)] {
+            assert_eq!(connections_within(files), expected, "{files}");
+        }
+        for files in 68..5_000 {
+            let connections = connections_within(files);
+            assert!(connections + connections / CLOSING_PARTS as u64 <= files, "{files}");
+        }
+    }
 }

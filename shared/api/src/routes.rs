@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
+use axum::middleware;
 use axum::response::Response;
 use axum::routing;
 
 use crate::{
     App, Problem, activity, deliveries, events, keys, openapi, replays, response, subscriptions, tenants,
-    urls,
+    turns, urls,
 };
 
 macro_rules! routes {
@@ -54,9 +55,10 @@ routes! {
     get "/v1/attempts" activity::attempts;
 }
 
-/// There is no middleware: `response` and `problem` set all headers.
+/// The only middleware is that of the turns: `response` and `problem` set all headers.
 pub fn router(app: Arc<App>) -> Router {
     with_routes(Router::new())
+        .route_layer(middleware::from_fn(turns::keep_until_sent))
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)

@@ -16,6 +16,8 @@ pub(super) enum Phase {
     Head,
     /// A request is being answered.
     Busy,
+    /// The request cannot be answered before more of its body arrives.
+    Body,
 }
 
 /// Shared by the stream, which sees when a head begins, by the service, which sees when it is complete and answered, and by the list of
@@ -24,6 +26,8 @@ pub(super) struct Activity {
     phase: AtomicU8,
     /// The step at which no request was in progress any more.
     idle_since: AtomicU64,
+    /// The step at which the body of the request was first waited for.
+    body_since: AtomicU64,
     /// Counts the steps of all connections, which tells without a clock which one has been idle longer.
     steps: Arc<AtomicU64>,
     key_use: KeyUse,
@@ -37,6 +41,7 @@ impl Activity {
         Activity {
             phase: AtomicU8::new(Phase::Idle as u8),
             idle_since: AtomicU64::new(steps.fetch_add(1, Ordering::Relaxed)),
+            body_since: AtomicU64::new(0),
             steps: Arc::clone(steps),
             key_use: KeyUse::default(),
             is_displaced: AtomicBool::new(false),
@@ -56,6 +61,21 @@ impl Activity {
         self.phase.store(Phase::Busy as u8, Ordering::Relaxed);
     }
 
+    /// The request waits for the first of its body, or again for more.
+    pub(super) fn body_awaited(&self, is_first: bool) {
+        if is_first {
+            self.body_since.store(self.steps.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+        }
+        self.phase.store(Phase::Body as u8, Ordering::Relaxed);
+    }
+
+    /// The body is complete, or no longer wanted.
+    pub(super) fn body_ended(&self) {
+        if self.is(Phase::Body) {
+            self.phase.store(Phase::Busy as u8, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn request_answered(&self) {
         self.idle_since.store(self.steps.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         self.phase.store(Phase::Idle as u8, Ordering::Relaxed);
@@ -63,7 +83,12 @@ impl Activity {
 
     /// `None`: a request is in progress. One whose head is not complete does not count, or a few bytes would keep a place.
     pub(super) fn idle_since(&self) -> Option<u64> {
-        (!self.is(Phase::Busy)).then(|| self.idle_since.load(Ordering::Relaxed))
+        (self.is(Phase::Idle) || self.is(Phase::Head)).then(|| self.idle_since.load(Ordering::Relaxed))
+    }
+
+    /// `None`: no request is waiting for its body.
+    pub(super) fn body_since(&self) -> Option<u64> {
+        self.is(Phase::Body).then(|| self.body_since.load(Ordering::Relaxed))
     }
 
     /// For the extensions of its requests.

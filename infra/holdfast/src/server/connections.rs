@@ -1,15 +1,17 @@
 //! Which connections are accepted: so many in total, and so many of one peer.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::activity::Activity;
-use super::displace::{self, Candidate};
+use super::displace::{self, Candidate, Counts};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -17,9 +19,19 @@ pub(crate) struct Bounds {
     pub(crate) per_peer: usize,
 }
 
-/// So many connections that made room may still be open. Usually they end within microseconds; a request that arrived on one at the last
-/// moment is still answered.
-const MAX_CLOSING: usize = 32;
+/// As many connections as one part of the bound, of so many, may have made room and still be open. Usually they end within microseconds; a
+/// request that arrived on one at the last moment is still answered.
+pub(crate) const CLOSING_PARTS: usize = 16;
+/// So many connections are looked at for each new one that needs room, those that were not looked at for longest.
+const MAX_SAMPLED: usize = 128;
+/// If none of these makes room, all are looked at, but not more often than this: it takes as long as accepting many connections.
+const SCAN_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Bounds {
+    fn max_closing(self) -> usize {
+        (self.connections / CLOSING_PARTS).max(1)
+    }
+}
 
 /// The open connections of the API.
 pub(crate) struct Connections {
@@ -35,42 +47,74 @@ pub(crate) struct Connections {
 
 #[derive(Default)]
 struct Open {
-    by_id: HashMap<u64, (IpAddr, Arc<Activity>)>,
+    by_id: BTreeMap<u64, Connection>,
     by_peer: HashMap<IpAddr, usize>,
+    counts: Counts,
     next_id: u64,
+    /// The next sample begins with this id.
+    sample_from: u64,
+    /// When all were looked at.
+    scanned_at: Option<Instant>,
     /// Those that made room and have not ended.
     closing: usize,
+}
+
+struct Connection {
+    peer: IpAddr,
+    activity: Arc<Activity>,
+    /// As it is counted. A key that was used since then is seen when the connection is looked at.
+    holder: Option<NonZeroU64>,
 }
 
 impl Open {
     fn insert(&mut self, peer: IpAddr, activity: Arc<Activity>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.by_id.insert(id, (peer, activity));
+        self.by_id.insert(id, Connection { peer, activity, holder: None });
+        self.counts.add(peer, None);
         *self.by_peer.entry(peer).or_insert(0) += 1;
         id
     }
 
     /// `None`: it made room before.
     fn remove(&mut self, id: u64) -> Option<Arc<Activity>> {
-        let (peer, activity) = self.by_id.remove(&id)?;
-        if let Entry::Occupied(mut count) = self.by_peer.entry(peer) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
+        let Connection { peer, activity, holder } = self.by_id.remove(&id)?;
+        displace::decrement(self.by_peer.entry(peer));
+        self.counts.remove(peer, holder);
         Some(activity)
     }
 
-    fn candidates(&self) -> Vec<Candidate> {
-        let candidate = |(id, (peer, activity)): (&u64, &(IpAddr, Arc<Activity>))| Candidate {
-            id: *id,
-            peer: *peer,
-            holder: activity.holder(),
-            idle_since: activity.idle_since(),
-        };
-        self.by_id.iter().map(candidate).collect()
+    /// The connection that makes room for a new one of this peer.
+    fn choose(&mut self, newcomer: IpAddr, now: Instant) -> Option<u64> {
+        let sample = self.look_at(self.sample_from, MAX_SAMPLED);
+        self.sample_from = sample.last().map_or(0, |last| last.id + 1);
+        let chosen = displace::choose(&sample, &self.counts, newcomer);
+        let is_recent = self.scanned_at.is_some_and(|at| now.duration_since(at) < SCAN_INTERVAL);
+        if chosen.is_some() || is_recent {
+            return chosen;
+        }
+        self.scanned_at = Some(now);
+        let all = self.look_at(0, usize::MAX);
+        displace::choose(&all, &self.counts, newcomer)
+    }
+
+    /// At most `max`, beginning with the id `from` and going on with the first.
+    fn look_at(&mut self, from: u64, max: usize) -> Vec<Candidate> {
+        let Open { by_id, counts, .. } = self;
+        let mut seen = Vec::with_capacity(max.min(by_id.len()));
+        for ids in [from..u64::MAX, 0..from] {
+            for (id, connection) in by_id.range_mut(ids).take(max - seen.len()) {
+                let Connection { peer, activity, holder } = connection;
+                if *holder != activity.holder() {
+                    counts.remove(*peer, *holder);
+                    *holder = activity.holder();
+                    counts.add(*peer, *holder);
+                }
+                let (idle_since, body_since) = (activity.idle_since(), activity.body_since());
+                seen.push(Candidate { id: *id, peer: *peer, holder: *holder, idle_since, body_since });
+            }
+        }
+        seen
     }
 }
 
@@ -125,16 +169,22 @@ impl Connections {
     }
 
     fn make_room(&self, open: &mut Open, newcomer: IpAddr) -> bool {
-        if open.closing >= MAX_CLOSING {
+        if open.closing >= self.bounds.max_closing() {
             return false;
         }
-        let closed = displace::choose(&open.candidates(), newcomer).and_then(|id| open.remove(id));
+        let closed = open.choose(newcomer, Instant::now()).and_then(|id| open.remove(id));
         if let Some(activity) = &closed {
             open.closing += 1;
             self.displaced.fetch_add(1, Ordering::Relaxed);
             activity.displace();
         }
         closed.is_some()
+    }
+
+    /// How many wait for the bodies of their requests.
+    #[cfg(test)]
+    pub(super) fn receiving(&self) -> usize {
+        self.lock().by_id.values().filter(|connection| connection.activity.body_since().is_some()).count()
     }
 
     /// As if each made room, whatever it is doing.
@@ -216,22 +266,67 @@ mod tests {
 
     #[test]
     fn an_idle_connection_makes_room_and_is_counted_until_it_ends() {
-        let connections = Arc::new(Connections::new(Bounds { connections: 40, per_peer: 40 }));
+        const BOUNDS: Bounds = Bounds { connections: 64, per_peer: 64 };
+        let max_closing = BOUNDS.max_closing();
+        assert_eq!(max_closing, 4);
+        let connections = Arc::new(Connections::new(BOUNDS));
         let peer = |last: u8| IpAddr::from([10, 0, 0, last]);
-        let mut idle: Vec<Place> = (0..40).map(|_| connections.admit(peer(1)).unwrap()).collect();
+        let mut idle: Vec<Place> = (0..64).map(|_| connections.admit(peer(1)).unwrap()).collect();
         let mut new: Vec<Place> =
-            (0..MAX_CLOSING as u8).map(|n| connections.admit(peer(100 + n)).unwrap()).collect();
-        assert_eq!((connections.open(), connections.displaced()), (40, MAX_CLOSING as u64));
+            (0..max_closing as u8).map(|n| connections.admit(peer(100 + n)).unwrap()).collect();
+        assert_eq!((connections.open(), connections.displaced()), (64, max_closing as u64));
         assert!(
-            idle[..MAX_CLOSING].iter().all(|place| place.activity.is_displaced()),
+            idle[..max_closing].iter().all(|place| place.activity.is_displaced()),
             "the first were idle longest"
         );
         assert!(connections.admit(peer(2)).is_none(), "too many have not ended");
         drop(idle.remove(0));
-        assert_eq!(connections.open(), 40, "its place was free before");
+        assert_eq!(connections.open(), 64, "its place was free before");
         new.push(connections.admit(peer(2)).unwrap());
         drop((idle, new));
         let open = connections.lock();
         assert_eq!((open.by_id.len(), open.by_peer.len(), open.closing), (0, 0, 0));
+        assert!(open.counts.is_empty());
+    }
+
+    fn peer_number(n: u32) -> IpAddr {
+        std::net::Ipv4Addr::from_bits(0x0a00_0000 + n).into()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_are_looked_at_for_each_newcomer_and_all_now_and_then() {
+        let connections = Arc::new(Connections::new(Bounds { connections: 1_000, per_peer: 1 }));
+        let admit = |n: u32| {
+            let place = connections.admit(peer_number(n))?;
+            place.activity.head_complete();
+            Some(place)
+        };
+        let places: Vec<Place> = (0..1_000).map(|n| admit(n).unwrap()).collect();
+        places[400].activity.request_answered();
+        places[600].activity.request_answered();
+        let mut new = vec![admit(1_000).expect("all are looked at")];
+        assert!(places[400].activity.is_displaced());
+        for sample in ["128 to 255", "256 to 383", "384 to 512"] {
+            assert!(admit(2_000).is_none(), "none of {sample} is idle");
+        }
+        new.push(admit(1_001).expect("one of the next is idle"));
+        assert!(places[600].activity.is_displaced());
+        places[50].activity.request_answered();
+        assert!(admit(2_000).is_none());
+        tokio::time::advance(SCAN_INTERVAL).await;
+        new.push(admit(1_002).expect("all are looked at again"));
+        assert!(places[50].activity.is_displaced());
+    }
+
+    #[test]
+    fn connections_with_a_key_do_not_count_against_a_newcomer_of_their_address() {
+        let connections = Arc::new(Connections::new(Bounds { connections: 20, per_peer: 20 }));
+        let keyed: Vec<Place> = (0..2).map(|_| connections.admit(peer_number(1)).unwrap()).collect();
+        let strangers: Vec<Place> = (2..20).map(|n| connections.admit(peer_number(n)).unwrap()).collect();
+        keyed.iter().for_each(|place| place.activity.key_use().record(NonZeroU64::MIN));
+        let newcomer = connections.admit(peer_number(1));
+        assert!(newcomer.is_some() && strangers[0].activity.is_displaced());
+        drop((keyed, strangers, newcomer));
+        assert!(connections.lock().counts.is_empty());
     }
 }

@@ -140,11 +140,19 @@ pub(super) struct TimedBody {
     body: Incoming,
     within: Duration,
     timer: Timer,
+    activity: Arc<Activity>,
+    is_awaited: bool,
 }
 
 impl TimedBody {
-    pub(super) fn new(body: Incoming, within: Duration) -> TimedBody {
-        TimedBody { body, within, timer: Timer::default() }
+    pub(super) fn new(body: Incoming, within: Duration, activity: Arc<Activity>) -> TimedBody {
+        TimedBody { body, within, timer: Timer::default(), activity, is_awaited: false }
+    }
+}
+
+impl Drop for TimedBody {
+    fn drop(&mut self) {
+        self.activity.body_ended();
     }
 }
 
@@ -158,9 +166,14 @@ impl Body for TimedBody {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            if this.body.is_end_stream() || !matches!(frame, Some(Ok(_))) {
+                this.activity.body_ended();
+            }
             // The timer runs on: it is for the whole body.
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
+        this.activity.body_awaited(!this.is_awaited);
+        this.is_awaited = true;
         ready!(this.timer.poll(cx, this.within));
         Poll::Ready(Some(Err(too_slow("the body of the request does not arrive").into())))
     }

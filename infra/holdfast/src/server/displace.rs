@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 
@@ -15,38 +15,80 @@ pub(super) struct Candidate {
     pub(super) holder: Option<NonZeroU64>,
     /// When it became idle; smaller is longer ago. `None`: a request is in progress.
     pub(super) idle_since: Option<u64>,
+    /// Since when the body of its request is arriving. `None`: it has no request, or one that is complete.
+    pub(super) body_since: Option<u64>,
 }
 
-/// Returns the connection to close, so that a new one of the peer `newcomer` has a place. `None`: it gets none.
+/// A holder of keys that has more than one part of all connections, of so many, makes room for others.
+const HOLDER_PARTS: usize = 8;
+
+/// Of all open connections.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    all: usize,
+    strangers_by_peer: HashMap<IpAddr, usize>,
+    by_holder: HashMap<NonZeroU64, usize>,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, peer: IpAddr, holder: Option<NonZeroU64>) {
+        self.all += 1;
+        match holder {
+            None => *self.strangers_by_peer.entry(peer).or_insert(0) += 1,
+            Some(holder) => *self.by_holder.entry(holder).or_insert(0) += 1,
+        }
+    }
+
+    pub(super) fn remove(&mut self, peer: IpAddr, holder: Option<NonZeroU64>) {
+        self.all -= 1;
+        match holder {
+            None => decrement(self.strangers_by_peer.entry(peer)),
+            Some(holder) => decrement(self.by_holder.entry(holder)),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all == 0 && self.strangers_by_peer.is_empty() && self.by_holder.is_empty()
+    }
+}
+
+pub(super) fn decrement<T>(count: Entry<'_, T, usize>) {
+    if let Entry::Occupied(mut count) = count {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
+        }
+    }
+}
+
+/// Returns which of these connections to close, so that a new one of the peer `newcomer` has a place. `None`: none of them.
 ///
 /// As long as strangers have idle connections, one of these is closed: of the peer that has most strangers' connections, and more than
-/// the newcomer has, the one that has been idle longest. Otherwise one holder of keys loses the one that it has not used for longest,
-/// if it has more than half of all.
-pub(super) fn choose(open: &[Candidate], newcomer: IpAddr) -> Option<u64> {
-    let strangers = || open.iter().filter(|connection| connection.holder.is_none());
+/// the newcomer has, the one that has been idle longest. Otherwise the holder of keys that has most connections, and more than an eighth
+/// of all, loses the one that it has not used for longest, or if it uses all, the one whose body has been arriving for longest. A holder
+/// that is busy on all of its connections keeps them, and the next one loses one.
+pub(super) fn choose(candidates: &[Candidate], counts: &Counts, newcomer: IpAddr) -> Option<u64> {
+    let strangers = candidates.iter().filter(|connection| connection.holder.is_none());
     let longest_idle = |connection: &&Candidate| connection.idle_since.map(Reverse);
-    let by_peer = count(strangers().map(|connection| connection.peer));
-    let count_of = |peer: IpAddr| by_peer.get(&peer).copied().unwrap_or(0);
-    let mut idle = strangers().filter(|connection| connection.idle_since.is_some()).peekable();
+    let count_of = |peer: IpAddr| counts.strangers_by_peer.get(&peer).copied().unwrap_or(0);
+    let mut idle = strangers.filter(|connection| connection.idle_since.is_some()).peekable();
     let closed = if idle.peek().is_some() {
         idle.filter(|connection| count_of(connection.peer) > count_of(newcomer))
             .max_by_key(|connection| (count_of(connection.peer), longest_idle(connection)))
     } else {
-        let by_holder = count(open.iter().filter_map(|connection| connection.holder));
-        let most =
-            by_holder.into_iter().find(|(_, count)| count * 2 > open.len()).map(|(holder, _)| holder)?;
-        let of_holder = open.iter().filter(|connection| connection.holder == Some(most));
-        of_holder.filter(|connection| connection.idle_since.is_some()).max_by_key(longest_idle)
+        let rank = |connection: &Candidate| {
+            let holder = connection.holder?;
+            let count = counts.by_holder.get(&holder).filter(|count| **count * HOLDER_PARTS > counts.all)?;
+            let idle = connection.idle_since.map(Reverse);
+            let body = connection.body_since.map(Reverse);
+            // The holder decides between two that have as many.
+            (idle.is_some() || body.is_some()).then_some((*count, holder, idle, body))
+        };
+        let ranked = candidates.iter().filter_map(|connection| Some((rank(connection)?, connection)));
+        ranked.max_by_key(|(rank, _)| *rank).map(|(_, connection)| connection)
     };
     closed.map(|connection| connection.id)
-}
-
-fn count<T: Eq + Hash>(items: impl Iterator<Item = T>) -> HashMap<T, usize> {
-    let mut counts = HashMap::new();
-    for item in items {
-        *counts.entry(item).or_insert(0) += 1;
-    }
-    counts
 }
 
 #[cfg(test)]
@@ -57,16 +99,20 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    /// Peer, holder (0: none) and since when it is idle (0: it is not) of each; its id is its place in the list.
-    fn choose_of(open: &[(u8, u64, u64)], newcomer: u8) -> Option<u64> {
-        let of = |(id, (address, holder, since)): (usize, &(u8, u64, u64))| Candidate {
+    /// Peer, holder (0: none) and since when it is idle, or if negative since when its body is arriving (0: neither) of each; its id is its
+    /// place in the list.
+    fn choose_of(open: &[(u8, u64, i64)], newcomer: u8) -> Option<u64> {
+        let of = |(id, (address, holder, since)): (usize, &(u8, u64, i64))| Candidate {
             id: id as u64,
             peer: peer(*address),
             holder: NonZeroU64::new(*holder),
-            idle_since: Some(*since).filter(|since| *since > 0),
+            idle_since: u64::try_from(*since).ok().filter(|since| *since > 0),
+            body_since: u64::try_from(-*since).ok().filter(|since| *since > 0),
         };
         let open: Vec<_> = open.iter().enumerate().map(of).collect();
-        choose(&open, peer(newcomer))
+        let mut counts = Counts::default();
+        open.iter().for_each(|connection| counts.add(connection.peer, connection.holder));
+        choose(&open, &counts, peer(newcomer))
     }
 
     #[test]
@@ -88,17 +134,38 @@ mod tests {
         }
     }
 
+    /// Each of seven other holders has one connection, and is busy.
+    const OTHERS: [(u8, u64, i64); 7] =
+        [(3, 11, 0), (3, 12, 0), (3, 13, 0), (3, 14, 0), (3, 15, 0), (3, 16, 0), (3, 17, 0)];
+
     #[test]
-    fn a_holder_with_more_than_half_makes_room_when_no_stranger_can() {
-        for (what, open, newcomer, expected) in [
-            ("its longest idle one", &[(1, 7, 5), (2, 7, 4), (3, 8, 1)][..], 9, Some(1)),
-            ("from its own address too", &[(1, 7, 5), (1, 7, 4), (3, 8, 1)], 1, Some(1)),
-            ("half is not more than half", &[(1, 7, 1), (1, 7, 2), (2, 8, 3), (3, 9, 4)], 9, None),
+    fn the_holder_with_most_makes_room_when_no_stranger_can() {
+        for (what, first, newcomer, expected) in [
+            ("its longest idle one", &[(1, 7, 5), (2, 7, 4)][..], 9, Some(1)),
+            ("from its own address too", &[(1, 7, 5), (1, 7, 4)], 1, Some(1)),
+            ("an eighth is not more than an eighth", &[(1, 7, 1)], 9, None),
+            ("of the holder with most", &[(1, 7, 1), (1, 7, 2), (2, 8, 9), (2, 8, 5), (2, 8, 7)], 9, Some(3)),
             ("not while a stranger is idle", &[(1, 7, 1), (1, 7, 2), (1, 7, 3), (9, 0, 4)], 9, None),
             ("busy strangers do not protect it", &[(1, 7, 3), (1, 7, 2), (1, 7, 1), (9, 0, 0)], 9, Some(2)),
-            ("all of it are busy", &[(1, 7, 0), (1, 7, 0), (2, 8, 1)], 9, None),
+            ("all of it are busy", &[(1, 7, 0), (1, 7, 0)], 9, None),
+            ("then the next", &[(1, 7, 0), (1, 7, 0), (1, 7, 0), (2, 8, 2), (2, 8, 1)], 9, Some(4)),
+            ("the body that arrives longest", &[(1, 7, 0), (1, 7, -5), (1, 7, -4)], 9, Some(2)),
+            ("an idle one before a body", &[(1, 7, -1), (1, 7, 6), (1, 7, -2)], 9, Some(1)),
+            (
+                "bodies of the holder with most first",
+                &[(1, 7, -4), (1, 7, -5), (1, 7, 0), (2, 8, 1), (2, 8, 2)],
+                9,
+                Some(0),
+            ),
+            ("a body within an eighth", &[(1, 7, -1)], 9, None),
         ] {
-            assert_eq!(choose_of(open, newcomer), expected, "{what}");
+            let open: Vec<_> = first.iter().chain(&OTHERS).copied().collect();
+            assert_eq!(choose_of(&open, newcomer), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn the_body_of_a_stranger_stays() {
+        assert_eq!(choose_of(&[(1, 0, -1), (1, 0, -2)], 9), None);
     }
 }

@@ -28,7 +28,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use activity::{Activity, Phase};
-pub(crate) use connections::{Bounds, Connections};
+pub(crate) use connections::{Bounds, CLOSING_PARTS, Connections};
 pub(crate) use deadlines::Deadlines;
 use deadlines::{TimedBody, TimedStream};
 
@@ -73,7 +73,8 @@ pub(crate) async fn serve(
         let service = service_fn(move |mut request: Request<Incoming>| {
             activity.head_complete();
             request.extensions_mut().insert(activity.key_use());
-            let answered = router.call(request.map(|body| TimedBody::new(body, deadlines.body)));
+            let timed = |body| TimedBody::new(body, deadlines.body, Arc::clone(&activity));
+            let answered = router.call(request.map(timed));
             let activity = Arc::clone(&activity);
             async move {
                 // A peer that sends many requests ahead would otherwise keep a thread busy for many of them at a time.
@@ -101,7 +102,7 @@ async fn run_until_displaced<T>(connection: impl Future<Output = T>, activity: &
     let mut connection = pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => {}
-        // A request that arrived in the meantime is answered, and closes the connection.
+        // A request that arrived in the meantime is answered, and closes the connection. One whose body is incomplete is not.
         () = activity.displaced() => if activity.is(Phase::Busy) {
             connection.await;
         }

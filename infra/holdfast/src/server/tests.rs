@@ -48,7 +48,8 @@ impl Server {
             .route("/healthz", get(|| async { "ok" }))
             .route("/key/{holder}", get(use_key))
             .route("/large", get(|| async { vec![b'x'; LARGE] }))
-            .route("/body", post(|_: Bytes| async { "whole" }));
+            .route("/body", post(|_: Bytes| async { "whole" }))
+            .route("/body/{holder}", post(use_key_and_read));
         Server::start(router, bounds, deadlines).await
     }
 
@@ -77,6 +78,11 @@ impl Server {
 async fn use_key(Path(holder): Path<NonZeroU64>, Extension(key_use): Extension<KeyUse>) -> &'static str {
     key_use.record(holder);
     "ok"
+}
+
+async fn use_key_and_read(holder: Path<NonZeroU64>, key_use: Extension<KeyUse>, request: Request) -> Bytes {
+    use_key(holder, key_use).await;
+    axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap_or_default()
 }
 
 /// All that arrives until the server closes the connection.
@@ -236,6 +242,32 @@ async fn a_large_response_is_sent_whole_to_a_peer_that_reads() {
     assert!(rest(&mut peer).await.len() > LARGE);
 }
 
+/// The API counts a large response until its bytes are dropped.
+#[tokio::test]
+async fn the_bytes_of_a_response_live_until_the_peer_has_taken_them_or_is_gone() {
+    let owner = Arc::new(vec![b'x'; LARGE]);
+    // The router does not keep it alive.
+    let weak = Arc::downgrade(&owner);
+    let answer = move || async move { Bytes::from_owner(SharedBytes(weak.upgrade().unwrap())) };
+    let router = Router::new().route("/", get(answer));
+    let server = Server::start(router, WIDE, PATIENT).await;
+    let mut deaf = server.connect().await;
+    deaf.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(SOON, deaf.readable()).await.unwrap().unwrap();
+    assert_eq!(Arc::strong_count(&owner), 2, "only a part is written");
+    drop(deaf);
+    server.until_open(0).await;
+    assert_eq!(Arc::strong_count(&owner), 1);
+}
+
+struct SharedBytes(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for SharedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 #[tokio::test]
 async fn a_bare_line_feed_in_a_head_is_a_bad_request() {
     let server = Server::plain(WIDE, PATIENT).await;
@@ -292,11 +324,12 @@ async fn when_strangers_hold_every_place_the_one_with_most_makes_room() {
 
 #[tokio::test]
 async fn connections_with_a_key_stay_when_strangers_come() {
-    let server = Server::plain(Bounds { connections: 4, per_peer: 4 }, PATIENT).await;
+    let server = Server::plain(Bounds { connections: 8, per_peer: 8 }, PATIENT).await;
     let mut keyed = Vec::new();
-    for path in ["/key/7", "/key/7", "/key/8", "/key/9"] {
+    for holder in 1..=8 {
         let mut stream = server.connect_from(2).await;
-        let answer = ask(&mut stream, format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
+        let answer =
+            ask(&mut stream, format!("GET /key/{holder} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         keyed.push(stream);
     }
@@ -336,4 +369,44 @@ async fn a_request_that_arrives_while_its_connection_makes_room_is_answered() {
     let answer = rest(&mut busy).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("done"), "{answer}");
     assert!(answer.contains("connection: close"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_holder_whose_bodies_do_not_arrive_makes_room() {
+    let server = Server::plain(Bounds { connections: 8, per_peer: 8 }, PATIENT).await;
+    let mut slow = Vec::new();
+    for _ in 0..8 {
+        let mut stream = server.connect_from(2).await;
+        // The answer to the first request says that the next one is of this holder.
+        assert!(
+            ask(&mut stream, b"GET /key/7 HTTP/1.1\r\nhost: x\r\n\r\n").await.starts_with("HTTP/1.1 200")
+        );
+        stream.write_all(b"POST /body/7 HTTP/1.1\r\nhost: x\r\ncontent-length: 10\r\n\r\nfew").await.unwrap();
+        slow.push(stream);
+    }
+    tokio::time::timeout(SOON, async {
+        while server.connections.receiving() != 8 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("all wait for their bodies");
+    let mut other = server.connect_from(3).await;
+    assert!(ask(&mut other, REQUEST).await.starts_with("HTTP/1.1 200"));
+    assert_eq!((server.connections.open(), server.connections.displaced()), (8, 1));
+    let ended = slow.iter_mut().map(|stream| {
+        Box::pin(async move {
+            rest(stream).await;
+        })
+    });
+    // One is closed at once, without an answer; the others go on.
+    futures_util::future::select_all(ended).await;
+    let mut whole = 0;
+    for stream in &mut slow {
+        whole += usize::from(
+            stream.write_all(b"7 bytes").await.is_ok()
+                && stream.read(&mut [0; 1024]).await.is_ok_and(|length| length > 0),
+        );
+    }
+    assert_eq!(whole, 7);
 }

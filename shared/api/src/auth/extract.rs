@@ -11,7 +11,7 @@ use holdfast_core::rules::access::Role;
 
 use super::caller::{Caller, tenant_param};
 use super::list_scope::ListScope;
-use crate::turns::Turn;
+use crate::turns::TurnSlot;
 use crate::{App, Problem};
 
 /// May post events of this tenant.
@@ -26,8 +26,6 @@ pub(crate) struct Admin {
     pub(crate) tenant: Tenant,
     /// For histories: the id of the key, or the name of a built-in one.
     pub(crate) by: String,
-    /// Until the request is answered.
-    pub(crate) _turn: Turn,
 }
 
 /// May do everything, with keys too.
@@ -57,8 +55,8 @@ impl FromRequestParts<Arc<App>> for Admin {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Admin, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let tenant = caller.tenant(parts, app).await?;
-        let turn = app.turns.for_others.take(&tenant).await;
-        Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by, _turn: turn })
+        TurnSlot::fill(parts, app, &tenant).await?;
+        Ok(Admin { engine: Arc::clone(&app.engine), tenant, by: caller.by })
     }
 }
 
@@ -68,12 +66,11 @@ impl FromRequestParts<Arc<App>> for ListScope {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<ListScope, Problem> {
         let caller = Caller::authenticate(Role::Admin, parts, app).await?;
         let tenant = caller.named_tenant(parts, app).await?.or(caller.home);
-        let turn = match &tenant {
-            Some(tenant) => Some(app.turns.for_others.take(tenant).await),
-            // All tenants' things are for operators.
-            None => None,
-        };
-        Ok(ListScope { app: Arc::clone(app), tenant, _turn: turn })
+        // All tenants' things are for operators, who need no turn.
+        if let Some(tenant) = &tenant {
+            TurnSlot::fill(parts, app, tenant).await?;
+        }
+        Ok(ListScope { app: Arc::clone(app), tenant })
     }
 }
 

@@ -6,7 +6,6 @@ use holdfast_core::engine::Page;
 use holdfast_core::ids::Tenant;
 
 use crate::params::Params;
-use crate::turns::Turn;
 use crate::{App, Problem};
 
 /// What an admin or operator may list.
@@ -14,8 +13,6 @@ pub(crate) struct ListScope {
     pub(crate) app: Arc<App>,
     /// `None`: all tenants. The operator named none, and the key has none.
     pub(super) tenant: Option<Tenant>,
-    /// Until the request is answered.
-    pub(super) _turn: Option<Turn>,
 }
 
 /// An item, with its tenant if the list is of all tenants.

@@ -29,6 +29,7 @@ mod roles;
 mod rotate_secret;
 mod subscriptions;
 mod tenants;
+mod unread_responses;
 mod update_subscription;
 mod url_events;
 mod url_history;
