@@ -44,10 +44,14 @@ impl Handler {
         event: &str,
         deadline: Deadline,
     ) -> Result<BatchReply, Diagnostic> {
-        let items = sqs_event::items(event).map_err(|error| failed("NotABatch", &error))?;
-        let settled = batch::handle(&self.engine, &*self.inbox, queue, items, deadline).await;
+        let read = sqs_event::read(event).map_err(|error| failed("NotABatch", &error))?;
+        let now_real = self.engine.clock().now_real();
+        let overdue = read.due_at_real.map(|due_at| now_real.since(due_at));
+        let settled = batch::handle(&self.engine, &*self.inbox, queue, read.items, deadline).await;
         let counters = self.engine.take_counters();
-        self.publish(&metrics::of_batch(counters, settled.given_back.len(), settled.dead_letters));
+        let mut metrics = metrics::of_batch(counters, settled.given_back.len(), settled.dead_letters);
+        metrics.extend(overdue.map(metrics::handled_overdue));
+        self.publish(&metrics);
         Ok(settled.into())
     }
 

@@ -1,6 +1,8 @@
 //! Metrics in CloudWatch's embedded format: a line of JSON in the log, which CloudWatch turns into metrics. It takes no request, so it
 //! cannot fail or delay the function.
 
+use std::time::Duration;
+
 use holdfast_core::engine::{Counters, SweepReport};
 use holdfast_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -34,6 +36,12 @@ pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> V
     metrics.extend(of_trouble(counters));
     metrics.extend((dead_letters > 0).then(|| count("DeadLetters", dead_letters as u64)));
     metrics
+}
+
+/// How late the message of a batch is handled that was due first.
+#[must_use]
+pub fn handled_overdue(overdue: Duration) -> Metric {
+    Metric { name: "HandledOverdueSeconds", unit: Unit::Seconds, value: overdue.as_secs() }
 }
 
 /// What went wrong, without what is zero.
@@ -86,8 +94,6 @@ pub fn publish(stack: &str, at: Timestamp, metrics: &[Metric]) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn read(metrics: &[Metric]) -> Value {

@@ -9,6 +9,11 @@ use super::text::{is_allowed, to_text};
 use super::{SqsQueue, name_of};
 use crate::call_error::CallError;
 
+/// The seconds by which a message was delayed, without which its age does not tell how late it is.
+const DELAY_ATTRIBUTE: &str = "delay";
+/// Its name, its type, and a value of up to three digits.
+const DELAY_ATTRIBUTE_BYTES: usize = DELAY_ATTRIBUTE.len() + "Number".len() + 3;
+
 /// Attributes count towards the size of the message.
 const MAX_WHY_CHARS: usize = 1_000;
 
@@ -24,8 +29,7 @@ impl Queue for SqsQueue {
             .into_iter()
             .map(|outgoing| Entry { text: to_text(outgoing.message.encode()), outgoing })
             .collect();
-        // Without message attributes, only the bodies count.
-        let batches = pack(entries, |entry| entry.text.len());
+        let batches = pack(entries, |entry| entry.text.len() + DELAY_ATTRIBUTE_BYTES);
         let left = send_all(batches, |entries| self.send_batch(queue, entries)).await;
         let Some((_, source)) = left.last() else { return Ok(()) };
         let source = source.clone();
@@ -42,13 +46,17 @@ impl SqsQueue {
     ) -> impl Future<Output = Result<Vec<Verdict>, QueueError>> + Send + use<> {
         let count = entries.len();
         let entries = entries.iter().enumerate().map(|(place, entry)| {
-            SendMessageBatchRequestEntry::builder()
+            let delay_secs = self.real_secs(entry.outgoing.delay);
+            let built = SendMessageBatchRequestEntry::builder()
                 .id(id(place))
                 .message_body(&entry.text)
                 .message_group_id(entry.outgoing.message.group())
-                .delay_seconds(self.real_secs(entry.outgoing.delay))
-                .build()
-                .expect("an entry with id and body")
+                .delay_seconds(delay_secs);
+            let built = match delay_secs {
+                0 => built,
+                secs => built.message_attributes(DELAY_ATTRIBUTE, number(secs)),
+            };
+            built.build().expect("an entry with id and body")
         });
         let request =
             self.client.send_message_batch().queue_url(self.url(queue)).set_entries(Some(entries.collect()));
@@ -99,6 +107,14 @@ impl SqsQueue {
         assert!(secs <= u32::from(Delay::MAX_SECS), "SQS delays no message by {secs} s");
         secs.cast_signed()
     }
+}
+
+fn number(value: i32) -> MessageAttributeValue {
+    MessageAttributeValue::builder()
+        .data_type("Number")
+        .string_value(value.to_string())
+        .build()
+        .expect("an attribute with a type")
 }
 
 /// SQS rejects empty values and some characters.

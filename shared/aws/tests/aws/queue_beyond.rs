@@ -190,6 +190,11 @@ async fn delays_are_real_seconds_rounded_up() {
         let sent = endpoint.requests();
         let delays: Vec<&Value> = sent[0].entries().iter().map(|entry| &entry["DelaySeconds"]).collect();
         assert_eq!(delays, expected);
+        // The function that receives it can tell how late it is.
+        let told = |entry: &Value| entry["MessageAttributes"]["delay"]["StringValue"].clone();
+        let told: Vec<Value> = sent[0].entries().iter().map(told).collect();
+        let text = |secs: u32| if secs == 0 { Value::Null } else { secs.to_string().into() };
+        assert_eq!(told, expected.map(text));
     }
 }
 
