@@ -10,7 +10,6 @@ use holdfast_core::ports::{Clock, QueueName};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
 use holdfast_host::OsEntropy;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -34,7 +33,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     // Before anything is written, so that a second server on the same port does not disturb the first.
-    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+    let listener = server::listen(settings.listen).with_context(|| {
         format!("cannot listen on {}; choose another address with --listen", settings.listen)
     })?;
     let address = listener.local_addr()?;

@@ -8,7 +8,7 @@ mod head;
 #[cfg(test)]
 mod tests;
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 
 use activity::{Activity, Phase};
@@ -34,12 +34,23 @@ use deadlines::{TimedBody, TimedStream};
 
 /// Many times what a client sends. Bounds the memory that a peer without a key can use, because no more than this is read ahead.
 const MAX_HEAD_BYTES: usize = 64 << 10;
+/// How many connections may wait to be accepted. Beyond it, clients try again only after a second.
+const BACKLOG: u32 = 4_096;
 /// Accepting usually fails because there are no files left. If no connection of the API ends, an attempt may.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
     connection: close\r\n\r\n\
     {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"Too many connections are open; close some or retry later.\"}";
+
+/// Listens on this address.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    // A restart must not wait for the connections of the process before.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// Runs until it is stopped, then until all requests in flight are answered.
 pub(crate) async fn serve(
