@@ -191,6 +191,9 @@ impl Engine {
 
     pub(crate) async fn attempt(&self, ready: Ready) -> Result<Attempted, NotMade> {
         let attempted = self.send(ready).await?;
+        if attempted.succeeded() {
+            self.outage.end();
+        }
         self.count(&attempted);
         Ok(attempted)
     }

@@ -17,6 +17,11 @@ use crate::time::Timestamp;
 pub(crate) struct Outage(Mutex<Silences>);
 
 impl Outage {
+    /// An attempt outside a batch, such as a probe, succeeded.
+    pub(super) fn end(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).success();
+    }
+
     /// Marks those that failed because of our network, and not because of their receivers.
     fn judge(&self, attempted: &mut [(Slot, Attempted)], now_real: Timestamp) {
         let mut silences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
