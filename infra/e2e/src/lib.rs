@@ -12,6 +12,8 @@ pub mod key;
 pub mod receiver;
 pub mod scenarios;
 pub mod scene;
+#[cfg(feature = "aws")]
+pub mod strict_aws;
 pub mod timing;
 pub mod views;
 pub mod waiting;

@@ -1,0 +1,3 @@
+//! AWS as its documentation describes it, where the emulator is more forgiving.
+
+pub mod units;
