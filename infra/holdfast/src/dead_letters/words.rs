@@ -44,15 +44,15 @@ fn about(letter: &DeadLetter) -> String {
         Ok(Message::FirstAttempt(FirstAttempt { key, url_id, .. })) => {
             format!("first_attempt delivery={} tenant={} url={url_id}", key.id(), key.tenant)
         }
-        Ok(Message::Delivery(DeliveryTicket { key, url_id, epoch, n })) => {
+        Ok(Message::Delivery(DeliveryTicket { key, url_id, epoch, n, .. })) => {
             format!("delivery delivery={} tenant={} url={url_id} epoch={epoch} n={n}", key.id(), key.tenant)
         }
         Ok(Message::Probe { tenant, url_id }) => format!("probe tenant={tenant} url={url_id}"),
         Ok(Message::Announce { tenant, url_id }) => format!("announce tenant={tenant} url={url_id}"),
-        Ok(Message::Release { tenant, url_id, step }) => {
+        Ok(Message::Release { tenant, url_id, step, .. }) => {
             format!("release tenant={tenant} url={url_id} step={step}")
         }
-        Ok(Message::Job { tenant, id }) => format!("job job={id} tenant={tenant}"),
+        Ok(Message::Job { tenant, id, .. }) => format!("job job={id} tenant={tenant}"),
         Err(Unreadable::Newer(version)) => {
             format!("a message of version {version}, newer than this release")
         }

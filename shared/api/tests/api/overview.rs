@@ -79,7 +79,8 @@ pub(crate) fn deliveries(world: &World) -> Vec<DeliveryRecord> {
 fn ticket(record: &DeliveryRecord) -> Vec<Received> {
     let (key, url_id) = (record.key.clone(), record.url_id.clone());
     let number = record.progress.number();
-    let message = Message::Delivery(DeliveryTicket { key, url_id, epoch: number.epoch, n: number.n });
+    let message =
+        Message::Delivery(DeliveryTicket { key, url_id, epoch: number.epoch, n: number.n, links: 0 });
     vec![Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 }]
 }
 

@@ -270,10 +270,10 @@ async fn every_message_carries_its_group() {
         with_body(b"body".to_vec()),
         ticket(1),
         Outgoing {
-            message: Message::Release { tenant: tenant.clone(), url_id, step: 1 },
+            message: Message::Release { tenant: tenant.clone(), url_id, step: 1, links: 0 },
             delay: Delay::NONE,
         },
-        Outgoing { message: Message::Job { tenant, id: JobId::new([1; 16]) }, delay: Delay::NONE },
+        Outgoing { message: Message::Job { tenant, id: JobId::new([1; 16]), links: 0 }, delay: Delay::NONE },
     ];
     queue.send(RETRY, messages.to_vec()).await.unwrap();
     let received = received(&client, &urls.retry).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tickets::job_ticket;
+use super::tickets::{job_ticket, linked_after};
 use super::{Engine, Loaded, Result};
 use crate::ids::{JobId, Tenant};
 use crate::ports::{Expect, Write};
@@ -10,37 +10,54 @@ use crate::records::{Job, JobRecord};
 use crate::rules::look_at::TICKET_GRACE;
 use crate::time::Timestamp;
 
+/// A job whose ticket is being handled.
+pub(crate) struct RunningJob {
+    pub(super) job: JobRecord,
+    /// The version of its record, which each write moves on.
+    version: u64,
+    /// Where its ticket is in its chain.
+    links: u32,
+}
+
 impl Engine {
     pub(super) fn new_job(&self, tenant: &Tenant, id: JobId, job: Job) -> JobRecord {
         JobRecord { tenant: tenant.clone(), id, job, look_at: self.next_look_at_job(), looks: 0 }
     }
 
-    pub(super) async fn resume_job(&self, tenant: &Tenant, id: &JobId, until_real: Timestamp) -> Result<()> {
+    /// `links`: where its ticket was in its chain.
+    pub(super) async fn resume_job(
+        &self,
+        tenant: &Tenant,
+        id: &JobId,
+        links: u32,
+        until_real: Timestamp,
+    ) -> Result<()> {
         // A job without a record has ended.
         let Some(loaded) = self.repository.get::<JobRecord>(JobRecord::key(tenant, id)).await? else {
             return Ok(());
         };
         let Loaded { record, version } = loaded;
-        match record.job.clone() {
-            Job::FanOut(fan_out) => self.fan_out(record, version, fan_out, until_real).await,
-            Job::Reassign(work) => self.reassign(record, version, work, until_real).await,
-            Job::Replay(work) => self.bulk_replay(record, version, *work, until_real).await,
+        let running = RunningJob { job: record.clone(), version, links };
+        match record.job {
+            Job::FanOut(fan_out) => self.fan_out(running, fan_out, until_real).await,
+            Job::Reassign(work) => self.reassign(running, work, until_real).await,
+            Job::Replay(work) => self.bulk_replay(running, *work, until_real).await,
         }
     }
 
-    /// Stores how far the job has come. `false`: another writer changed it. On success `version` is the new one.
+    /// Stores how far the job has come. `false`: another writer changed it.
     pub(super) async fn put_job(
         &self,
-        job: &JobRecord,
+        running: &mut RunningJob,
         state: Job,
-        version: &mut u64,
         with: Vec<Write>,
     ) -> Result<bool> {
-        let record = JobRecord { job: state, look_at: self.next_look_at_job(), looks: 0, ..job.clone() };
+        let (look_at, job) = (self.next_look_at_job(), running.job.clone());
+        let record = JobRecord { job: state, look_at, looks: 0, ..job };
         let mut writes = with;
-        writes.push(Write::put(record, Expect::Version(*version)));
+        writes.push(Write::put(record, Expect::Version(running.version)));
         let written = self.repository.try_write(writes).await?;
-        *version += u64::from(written);
+        running.version += u64::from(written);
         Ok(written)
     }
 
@@ -50,16 +67,22 @@ impl Engine {
         self.ports.clock.now() + TICKET_GRACE.max(working)
     }
 
-    /// A job that does not end in the time of one batch goes on with the next.
-    pub(super) async fn send_job_ticket(&self, job: &JobRecord, wait_real: Duration) {
-        let wait = self.ports.clock.to_schedule(wait_real);
-        self.send_tickets(vec![job_ticket(&job.tenant, &job.id, wait)]).await;
+    /// Starts a job that was just stored.
+    pub(super) async fn send_job_ticket(&self, job: &JobRecord) {
+        self.send_tickets(vec![job_ticket(&job.tenant, &job.id, Duration::ZERO)]).await;
+    }
+
+    /// A job that does not end in the time of one batch, or has to wait, goes on with another ticket. `wait` is on the schedule's clock.
+    pub(super) async fn continue_job(&self, running: &RunningJob, wait: Duration) {
+        let ticket = job_ticket(&running.job.tenant, &running.job.id, wait);
+        self.send_tickets(linked_after(running.links, ticket).into_iter().collect()).await;
     }
 
     /// `with` is written in the same transaction. If the job was changed, it goes on in another function or was started again.
-    pub(super) async fn end_job(&self, job: &JobRecord, version: u64, with: Vec<Write>) -> Result<()> {
+    pub(super) async fn end_job(&self, running: &RunningJob, with: Vec<Write>) -> Result<()> {
+        let key = JobRecord::key(&running.job.tenant, &running.job.id);
         let mut writes = with;
-        writes.push(Write::delete(JobRecord::key(&job.tenant, &job.id), Expect::Version(version)));
+        writes.push(Write::delete(key, Expect::Version(running.version)));
         self.repository.try_write(writes).await?;
         Ok(())
     }

@@ -25,6 +25,7 @@ pub(super) fn delivery_ticket(record: &DeliveryRecord, delay: Delay) -> Outgoing
         url_id: record.url_id.clone(),
         epoch: record.progress.epoch,
         n: record.progress.next_attempt,
+        links: 0,
     };
     Outgoing { message: Message::Delivery(ticket), delay }
 }
@@ -40,14 +41,21 @@ pub(super) fn announce_ticket(tenant: &Tenant, url_id: &UrlId) -> Outgoing {
 }
 
 pub(super) fn release_ticket(tenant: &Tenant, url_id: &UrlId, step: u64, wait: Duration) -> Outgoing {
-    let message = Message::Release { tenant: tenant.clone(), url_id: url_id.clone(), step };
+    let message = Message::Release { tenant: tenant.clone(), url_id: url_id.clone(), step, links: 0 };
     Outgoing { message, delay: Delay::at_most(wait) }
 }
 
 /// `wait` is on the schedule's clock.
 pub(super) fn job_ticket(tenant: &Tenant, id: &JobId, wait: Duration) -> Outgoing {
-    let message = Message::Job { tenant: tenant.clone(), id: id.clone() };
+    let message = Message::Job { tenant: tenant.clone(), id: id.clone(), links: 0 };
     Outgoing { message, delay: Delay::at_most(wait) }
+}
+
+/// A ticket that is sent while another one, at `links` in its chain, is handled. `None`: the chain is long enough. The record says when the
+/// sweep looks at it, and the sweep begins a new chain.
+pub(super) fn linked_after(links: u32, ticket: Outgoing) -> Option<Outgoing> {
+    let Outgoing { message, delay } = ticket;
+    Some(Outgoing { message: message.linked_after(links)?, delay })
 }
 
 /// The tickets of what succeeded, which are sent in any case, and the last error of what did not.

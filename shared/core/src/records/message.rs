@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::version::{Format, Unreadable};
 use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
+use crate::rules::chain::next_link;
 use crate::rules::delivery::AttemptNumber;
 use crate::time::Timestamp;
 
@@ -18,11 +19,24 @@ pub enum Message {
     /// Look at this disabled URL: a probe should be due.
     Probe { tenant: Tenant, url_id: UrlId },
     /// Look at this enabled URL: this step of its release should be due.
-    Release { tenant: Tenant, url_id: UrlId, step: u64 },
+    Release {
+        tenant: Tenant,
+        url_id: UrlId,
+        step: u64,
+        /// See [`DeliveryTicket::links`].
+        #[serde(default, skip_serializing_if = "is_zero")]
+        links: u32,
+    },
     /// Post the events about the changes of this URL's state.
     Announce { tenant: Tenant, url_id: UrlId },
     /// Resume this job.
-    Job { tenant: Tenant, id: JobId },
+    Job {
+        tenant: Tenant,
+        id: JobId,
+        /// See [`DeliveryTicket::links`].
+        #[serde(default, skip_serializing_if = "is_zero")]
+        links: u32,
+    },
 }
 
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +59,14 @@ pub struct DeliveryTicket {
     pub url_id: UrlId,
     pub epoch: u32,
     pub n: u32,
+    /// How many tickets came before it in its chain, in which the handling of each one sends the next, so that no chain goes on without end.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub links: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(links: &u32) -> bool {
+    *links == 0
 }
 
 impl DeliveryTicket {
@@ -77,6 +99,22 @@ impl Message {
             | Message::Announce { url_id, .. } => url_id.as_str(),
             Message::Job { id, .. } => id.as_str(),
         }
+    }
+
+    /// The ticket as the next one of a chain, sent while the one at `links` is handled. `None`: the chain is long enough, and the sweep goes
+    /// on with the work.
+    #[must_use]
+    pub fn linked_after(mut self, links: u32) -> Option<Message> {
+        let next = next_link(links)?;
+        match &mut self {
+            Message::Delivery(DeliveryTicket { links, .. })
+            | Message::Release { links, .. }
+            | Message::Job { links, .. } => *links = next,
+            Message::FirstAttempt(_) | Message::Probe { .. } | Message::Announce { .. } => {
+                debug_assert!(false, "only tickets that can be sent on form chains");
+            }
+        }
+        Some(self)
     }
 
     /// Whose message it is: the messages of one tenant cannot hold up those of another, however many groups it has.

@@ -4,6 +4,7 @@ pub mod access;
 pub mod activity;
 pub mod backoff;
 pub mod bucket;
+pub mod chain;
 pub mod claim;
 pub mod delay;
 pub mod delivery;

@@ -182,8 +182,9 @@ mod tests {
 
     #[test]
     fn a_tenants_jobs_are_one_group_and_its_urls_are_one_each() {
-        let job =
-            |tenant: &str, n| GroupId::of(&Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]) });
+        let job = |tenant: &str, n| {
+            GroupId::of(&Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]), links: 0 })
+        };
         let probe = |tenant: &str, url| {
             GroupId::of(&Message::Probe { tenant: tenant.into(), url_id: UrlId::of(url) })
         };

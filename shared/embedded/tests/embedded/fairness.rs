@@ -14,7 +14,10 @@ const QUEUE: QueueName = QueueName::First;
 
 fn message(tenant: &str, url: u64, step: u64) -> Outgoing {
     let url_id = UrlId::of(&format!("https://example.com/{url}"));
-    Outgoing { message: Message::Release { tenant: tenant.into(), url_id, step }, delay: Delay::NONE }
+    Outgoing {
+        message: Message::Release { tenant: tenant.into(), url_id, step, links: 0 },
+        delay: Delay::NONE,
+    }
 }
 
 fn open(dir: &tempfile::TempDir, options: &Options) -> Embedded {
@@ -236,7 +239,7 @@ fn two_jobs_of_a_tenant_run_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = open(&dir, &Options::default());
     let job = |tenant: &str, n| Outgoing {
-        message: Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]) },
+        message: Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]), links: 0 },
         delay: Delay::NONE,
     };
     block_on(async {

@@ -26,7 +26,10 @@ fn record() -> TenantVersion {
 }
 
 fn message() -> Outgoing {
-    Outgoing { message: Message::Job { tenant: "a".into(), id: JobId::new([1; 16]) }, delay: Delay::NONE }
+    Outgoing {
+        message: Message::Job { tenant: "a".into(), id: JobId::new([1; 16]), links: 0 },
+        delay: Delay::NONE,
+    }
 }
 
 /// Every kind of call fails, and says what happened to which file.

@@ -18,7 +18,7 @@ const QUEUE: QueueName = QueueName::Retry;
 /// Message `step` of the group `url`.
 fn release(url: u64, step: u64) -> Message {
     let url_id = UrlId::of(&format!("https://example.com/{url}"));
-    Message::Release { tenant: Tenant::from("default"), url_id, step }
+    Message::Release { tenant: Tenant::from("default"), url_id, step, links: 0 }
 }
 
 fn outgoing(url: u64, step: u64, delay_secs: u64) -> Outgoing {

@@ -142,12 +142,18 @@ pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
 
 /// A ticket for event number `event` and URL `to`.
 pub(super) fn ticket(event: i64, to: u8) -> Message {
-    Message::Delivery(DeliveryTicket { key: delivery_key(event, to), url_id: url_id(to), epoch: 0, n: 1 })
+    Message::Delivery(DeliveryTicket {
+        key: delivery_key(event, to),
+        url_id: url_id(to),
+        epoch: 0,
+        n: 1,
+        links: 0,
+    })
 }
 
 pub(super) fn ticket_of(tenant: &str, event: i64, to: u8) -> Message {
     let key = DeliveryKey { tenant: tenant.into(), ..delivery_key(event, to) };
-    Message::Delivery(DeliveryTicket { key, url_id: url_id(to), epoch: 0, n: 1 })
+    Message::Delivery(DeliveryTicket { key, url_id: url_id(to), epoch: 0, n: 1, links: 0 })
 }
 
 pub(super) fn first_attempt(event: i64, to: u8, body: Option<Bytes>) -> Message {

@@ -8,7 +8,7 @@ use holdfast_core::rules::health::OperatorAction;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 
-use super::{REDELIVERED, URL, subscription_with_a_retry_due, ticket_of};
+use super::{REDELIVERED, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
 
 #[test]
 fn a_ticket_that_meets_a_live_lease_is_sent_on_to_its_end() {
@@ -23,7 +23,7 @@ fn a_ticket_that_meets_a_live_lease_is_sent_on_to_its_end() {
         assert_eq!(world.handle(QueueName::Retry), [Settlement::Delete]);
         let left = record.progress.lease.unwrap().until_real.since(world.clock.now_real());
         let (message, ready_at) = world.queue.messages(QueueName::Retry).pop().unwrap();
-        assert_eq!((message, ready_at), (ticket_of(&record), world.clock.now() + left * speed));
+        assert_eq!((message, ready_at), (sent_on_ticket_of(&record), world.clock.now() + left * speed));
         // The host dies: the ticket that was sent on finds the lease lapsed.
         drop(dying);
         world.receiver.answer(URL, 200);

@@ -5,6 +5,7 @@
 mod bodies;
 mod budgets;
 mod bulk_replay;
+mod chains;
 mod contract;
 mod crash;
 mod deadlines;
@@ -55,7 +56,18 @@ fn subscription_with_a_retry_due(world: &mut World) -> Subscription {
 /// The ticket for the attempt that is next.
 fn ticket_of(record: &DeliveryRecord) -> Message {
     let DeliveryRecord { key, url_id, progress, .. } = record.clone();
-    Message::Delivery(DeliveryTicket { key, url_id, epoch: progress.epoch, n: progress.next_attempt })
+    Message::Delivery(DeliveryTicket {
+        key,
+        url_id,
+        epoch: progress.epoch,
+        n: progress.next_attempt,
+        links: 0,
+    })
+}
+
+/// The same ticket after it was sent on once.
+fn sent_on_ticket_of(record: &DeliveryRecord) -> Message {
+    ticket_of(record).linked_after(0).unwrap()
 }
 
 fn event(id: &str, data: &str) -> NewEvent {

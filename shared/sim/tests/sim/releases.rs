@@ -74,7 +74,7 @@ fn early_tickets_do_not_double_the_pace() {
     assert_slow_start(&mut world, |world| {
         if let Some(release) = world.url(&subscription).releasing {
             let (tenant, url_id) = (world.tenant.clone(), subscription.url_id.clone());
-            world.send_ticket(Message::Release { tenant, url_id, step: release.step });
+            world.send_ticket(Message::Release { tenant, url_id, step: release.step, links: 0 });
         }
     });
     world.check();

@@ -9,7 +9,7 @@ use holdfast_core::rules::schedule::Schedule;
 use holdfast_sim::crash::World;
 use holdfast_sim::{StoreCall, block_on};
 
-use super::{DAY, MINUTE, URL, subscription_with_a_retry_due, ticket_of};
+use super::{DAY, MINUTE, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
 
 /// Queue delays are whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
@@ -83,7 +83,7 @@ fn an_early_ticket_is_sent_on_to_the_due_time() {
     world.send_ticket(ticket_of(&record));
     assert_eq!(world.handle(QueueName::Retry), [Settlement::Delete]);
     // 74.8 s are left.
-    let sent_on = (ticket_of(&record), world.clock.now() + Duration::from_secs(75));
+    let sent_on = (sent_on_ticket_of(&record), world.clock.now() + Duration::from_secs(75));
     assert_eq!(world.queue.messages(QueueName::Retry), [sent_on]);
     assert_eq!(world.receiver.requests().len(), 1);
 }
@@ -107,7 +107,7 @@ fn a_ticket_behind_the_record_sends_the_current_one_only_if_it_was_redelivered()
         let sent = world.queue.messages(QueueName::Retry);
         assert_eq!(sent.len(), tickets);
         for (message, ready_at) in sent {
-            assert_eq!(message, ticket_of(&record));
+            assert_eq!(message, sent_on_ticket_of(&record));
             assert!(ready_at >= record.progress.due_at);
         }
     }

@@ -7,10 +7,11 @@ use bytes::Bytes;
 
 use super::first_attempt;
 
+use crate::engine::jobs::RunningJob;
 use crate::engine::{Engine, Result};
 use crate::ids::{EventKey, SubscriptionId, UrlId};
 use crate::ports::BodyKey;
-use crate::records::{FanOut, Job, JobRecord};
+use crate::records::{FanOut, Job};
 use crate::rules::matching::Member;
 use crate::time::Timestamp;
 
@@ -40,8 +41,7 @@ fn decode_recipients(list: &Bytes) -> Vec<(SubscriptionId, UrlId)> {
 impl Engine {
     pub(crate) async fn fan_out(
         &self,
-        job: JobRecord,
-        mut version: u64,
+        mut running: RunningJob,
         mut fan_out: FanOut,
         until_real: Timestamp,
     ) -> Result<()> {
@@ -49,31 +49,32 @@ impl Engine {
         let mut again = fan_out.started;
         if !fan_out.started {
             fan_out.started = true;
-            if !self.put_job(&job, Job::FanOut(fan_out.clone()), &mut version, Vec::new()).await? {
+            if !self.put_job(&mut running, Job::FanOut(fan_out.clone()), Vec::new()).await? {
                 return Ok(());
             }
         }
-        let body_key = BodyKey::new(&job.tenant, &fan_out.event_key);
+        let tenant = running.job.tenant.clone();
+        let body_key = BodyKey::new(&tenant, &fan_out.event_key);
         let recipients = decode_recipients(&self.load_body(&recipients_key(&body_key)).await?);
         let done =
             fan_out.after.as_ref().map_or(0, |after| recipients.partition_point(|(id, _)| id <= after));
         for step in recipients[done..].chunks(STEP_SIZE) {
             if self.check_time(until_real).is_err() {
-                self.send_job_ticket(&job, Duration::ZERO).await;
+                self.continue_job(&running, Duration::ZERO).await;
                 return Ok(());
             }
             let messages = step
                 .iter()
-                .map(|(id, url_id)| first_attempt(&job.tenant, &fan_out, (id, url_id), None, again))
+                .map(|(id, url_id)| first_attempt(&tenant, &fan_out, (id, url_id), None, again))
                 .collect();
             self.send_first_attempts(messages).await?;
             fan_out.after = step.last().map(|(id, _)| id.clone());
-            if !self.put_job(&job, Job::FanOut(fan_out.clone()), &mut version, Vec::new()).await? {
+            if !self.put_job(&mut running, Job::FanOut(fan_out.clone()), Vec::new()).await? {
                 // Another function goes on with it.
                 return Ok(());
             }
             again = false;
         }
-        self.end_job(&job, version, Vec::new()).await
+        self.end_job(&running, Vec::new()).await
     }
 }

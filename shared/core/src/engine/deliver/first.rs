@@ -90,7 +90,7 @@ impl Engine {
             self.create_record(&first).await?;
         }
         let FirstAttempt { key, url_id, .. } = first.message;
-        let ticket = DeliveryTicket { key, url_id, epoch: 0, n: 0 };
+        let ticket = DeliveryTicket { key, url_id, epoch: 0, n: 0, links: 0 };
         Ok(Classified::Known(RetryTicket { ticket, redelivered: true }))
     }
 

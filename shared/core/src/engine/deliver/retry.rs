@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::super::recover::ParkedUrls;
-use super::super::tickets::{delivery_ticket, next_ticket};
+use super::super::tickets::{delivery_ticket, linked_after, next_ticket};
 use super::super::{Engine, Loaded, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
@@ -87,15 +87,15 @@ impl Engine {
 
     async fn decide(&self, ticket: &RetryTicket, loaded: Loaded<DeliveryRecord>) -> Result<Decision> {
         let now = self.ports.clock.both();
-        let record = &loaded.record;
+        let (record, links) = (&loaded.record, ticket.ticket.links);
         Ok(match on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now) {
             OnTicket::End => Decision::Send(None),
             OnTicket::ResendCurrent | OnTicket::WaitUntilDue => {
-                Decision::Send(next_ticket(record, now.schedule))
+                Decision::Send(next_ticket(record, now.schedule).and_then(|next| linked_after(links, next)))
             }
             OnTicket::WaitForLease(left) => {
                 let delay = Delay::at_most(self.ports.clock.to_schedule(left));
-                Decision::Send(Some(delivery_ticket(record, delay)))
+                Decision::Send(linked_after(links, delivery_ticket(record, delay)))
             }
             OnTicket::RecheckUrl => Decision::RecheckUrl(loaded.record),
             OnTicket::Expire => {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
-use super::super::tickets::{delivery_ticket, release_ticket, split_tickets};
+use super::super::tickets::{delivery_ticket, linked_after, release_ticket, split_tickets};
 use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{Delay, Outgoing, chain};
@@ -27,14 +27,16 @@ enum Step {
 }
 
 impl Engine {
-    pub(crate) async fn release(&self, tenant: &Tenant, url_id: &UrlId, step: u64) -> Result<()> {
+    /// `links`: where its ticket is in its chain.
+    pub(crate) async fn release(&self, tenant: &Tenant, url_id: &UrlId, step: u64, links: u32) -> Result<()> {
         match self.claim_release_step(tenant, url_id, step).await? {
             Step::Over => Ok(()),
             Step::Early(wait) => {
-                self.send_tickets(vec![release_ticket(tenant, url_id, step, wait)]).await;
+                let ticket = linked_after(links, release_ticket(tenant, url_id, step, wait));
+                self.send_tickets(ticket.into_iter().collect()).await;
                 Ok(())
             }
-            Step::Claimed { url, release, size } => self.release_step(*url, release, size).await,
+            Step::Claimed { url, release, size } => self.release_step(*url, release, size, links).await,
         }
     }
 
@@ -65,15 +67,21 @@ impl Engine {
         Ok(step.unwrap_or(Step::Over))
     }
 
-    async fn release_step(&self, url: Loaded<UrlRecord>, release: Release, size: u32) -> Result<()> {
+    async fn release_step(
+        &self,
+        url: Loaded<UrlRecord>,
+        release: Release,
+        size: u32,
+        links: u32,
+    ) -> Result<()> {
         let UrlRecord { tenant, id, .. } = &url.record;
         let page = self.repository.list_parked(tenant, id, None, size as usize).await?;
         if page.items.is_empty() {
-            return self.end_release(url, release).await;
+            return self.end_release(url, release, links).await;
         }
         let released = join_all(page.items.iter().map(|pointer| self.release_delivery(pointer))).await;
         let (mut tickets, failed) = split_tickets(released);
-        tickets.push(release_ticket(tenant, id, release.step, STEP_INTERVAL));
+        tickets.extend(linked_after(links, release_ticket(tenant, id, release.step, STEP_INTERVAL)));
         self.send_tickets(tickets).await;
         // What could not be released is still parked: the next step takes it first.
         if let Some(error) = failed {
@@ -100,7 +108,7 @@ impl Engine {
     }
 
     /// Nothing is parked. That is final only when no function can still act on the health that the URL had before.
-    async fn end_release(&self, url: Loaded<UrlRecord>, release: Release) -> Result<()> {
+    async fn end_release(&self, url: Loaded<UrlRecord>, release: Release, links: u32) -> Result<()> {
         let Loaded { record: mut url, version } = url;
         let (tenant, id) = (url.tenant.clone(), url.id.clone());
         let now_real = self.ports.clock.now_real();
@@ -113,7 +121,8 @@ impl Engine {
         }
         let left = (release.enabled_at_real + timeout * 2).since(now_real);
         let wait = self.ports.clock.to_schedule(left).max(STEP_INTERVAL);
-        self.send_tickets(vec![release_ticket(&tenant, &id, release.step, wait)]).await;
+        let ticket = linked_after(links, release_ticket(&tenant, &id, release.step, wait));
+        self.send_tickets(ticket.into_iter().collect()).await;
         Ok(())
     }
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::super::jobs::RunningJob;
 use super::super::tickets::job_ticket;
 use super::super::{ConflictRetries, Engine, Result, Unavailable};
 use super::ReplayError;
 use super::candidates::Candidate;
 use crate::ids::{JobId, Tenant};
 use crate::ports::{Expect, Outgoing, Write};
-use crate::records::{BulkReplay, Job, JobRecord, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay};
+use crate::records::{BulkReplay, Job, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay};
 use crate::rules::release::Release;
 use crate::time::Timestamp;
 
@@ -59,21 +60,20 @@ impl Engine {
 
     pub(crate) async fn bulk_replay(
         &self,
-        job: JobRecord,
-        mut version: u64,
+        mut running: RunningJob,
         mut work: BulkReplay,
         until_real: Timestamp,
     ) -> Result<()> {
         // A step that another function began and did not end is ended first.
-        if work.left == 0 && !self.claim_replay_step(&job, &mut work, &mut version).await? {
+        if work.left == 0 && !self.claim_replay_step(&mut running, &mut work).await? {
             return Ok(());
         }
         loop {
             if self.check_time(until_real).is_err() {
-                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, Duration::ZERO)]).await;
+                self.continue_job(&running, Duration::ZERO).await;
                 return Ok(());
             }
-            let page = self.list_candidates(&job.tenant, &work, PAGE).await?;
+            let page = self.list_candidates(&running.job.tenant, &work, PAGE).await?;
             let mut rest = &page.deliveries[..];
             // What cannot be replayed leaves its place in the step to those behind it.
             while work.left > 0 && !rest.is_empty() {
@@ -82,39 +82,34 @@ impl Engine {
                 rest = others;
             }
             if !page.more && rest.is_empty() {
-                return self.end_bulk_replay(&job, work, version).await;
+                return self.end_bulk_replay(&running, work).await;
             }
             // Another function goes on with it if it was changed.
-            if !self.put_bulk_replay(&job, &work, &mut version).await? {
+            if !self.put_bulk_replay(&mut running, &work).await? {
                 return Ok(());
             }
             if work.left == 0 {
                 let wait = work.pace.next_step_at.since(self.ports.clock.now());
-                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, wait)]).await;
+                self.continue_job(&running, wait).await;
                 return Ok(());
             }
         }
     }
 
     /// Claimed by a conditional write, so that a duplicated ticket does not double the pace. `false`: not now, or not by us.
-    async fn claim_replay_step(
-        &self,
-        job: &JobRecord,
-        work: &mut BulkReplay,
-        version: &mut u64,
-    ) -> Result<bool> {
+    async fn claim_replay_step(&self, running: &mut RunningJob, work: &mut BulkReplay) -> Result<bool> {
         let early = work.pace.next_step_at.since(self.ports.clock.now());
         if !early.is_zero() {
             if early <= MAX_CLOCK_SKEW {
-                self.send_tickets(vec![job_ticket(&job.tenant, &job.id, early)]).await;
+                self.continue_job(running, early).await;
             }
             return Ok(false);
         }
-        let url = self.repository.get_url(&job.tenant, &work.wanted.url_id).await?;
+        let url = self.repository.get_url(&running.job.tenant, &work.wanted.url_id).await?;
         let health = url.map(|url| url.record.health);
         let (failures, generation) = health.map_or((0, 0), |h| (h.window_failures, h.generation));
         work.claim_step(self.ports.clock.now(), failures, generation);
-        self.put_bulk_replay(job, work, version).await
+        self.put_bulk_replay(running, work).await
     }
 
     /// How many of these are looked at before the step is over.
@@ -185,13 +180,13 @@ impl Engine {
     }
 
     /// How far it came is shown in the same transaction. `false`: another writer changed the job.
-    async fn put_bulk_replay(&self, job: &JobRecord, work: &BulkReplay, version: &mut u64) -> Result<bool> {
+    async fn put_bulk_replay(&self, running: &mut RunningJob, work: &BulkReplay) -> Result<bool> {
         let shown = vec![Write::put(work.shown.clone(), Expect::Any)];
-        self.put_job(job, Job::Replay(Box::new(work.clone())), version, shown).await
+        self.put_job(running, Job::Replay(Box::new(work.clone())), shown).await
     }
 
-    async fn end_bulk_replay(&self, job: &JobRecord, mut work: BulkReplay, version: u64) -> Result<()> {
+    async fn end_bulk_replay(&self, running: &RunningJob, mut work: BulkReplay) -> Result<()> {
         work.end(self.ports.clock.now(), self.settings.keep);
-        self.end_job(job, version, vec![Write::put(work.shown, Expect::Any)]).await
+        self.end_job(running, vec![Write::put(work.shown, Expect::Any)]).await
     }
 }

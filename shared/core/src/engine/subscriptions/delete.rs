@@ -1,7 +1,5 @@
 //! Deletes a subscription. Its live deliveries end.
 
-use std::time::Duration;
-
 use super::super::{ConflictRetries, Engine, Result};
 use super::create::guard_of;
 use crate::ids::{SubscriptionId, Tenant};
@@ -25,7 +23,7 @@ impl Engine {
                 write,
             ]);
             if self.repository.try_write(writes).await? {
-                self.send_job_ticket(&job, Duration::ZERO).await;
+                self.send_job_ticket(&job).await;
                 return Ok(true);
             }
             retries.again(id)?;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 
+use super::super::jobs::RunningJob;
 use super::super::recover::ParkedUrls;
 use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId};
@@ -37,36 +38,37 @@ impl Engine {
 
     pub(crate) async fn reassign(
         &self,
-        job: JobRecord,
-        mut version: u64,
+        mut running: RunningJob,
         mut work: Reassign,
         until_real: Timestamp,
     ) -> Result<()> {
         let now_real = self.ports.clock.now_real();
         if work.not_before_real > now_real {
-            self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
+            let wait = self.ports.clock.to_schedule(work.not_before_real.since(now_real));
+            self.continue_job(&running, wait).await;
             return Ok(());
         }
         loop {
-            work.after = self.reassign_page(&job.tenant, &work).await?;
+            work.after = self.reassign_page(&running.job.tenant, &work).await?;
             let pass_over = work.after.is_none();
             if pass_over && work.pass >= PASSES {
-                return self.end_job(&job, version, Vec::new()).await;
+                return self.end_job(&running, Vec::new()).await;
             }
             if pass_over {
                 work.pass += 1;
                 work.not_before_real = now_real + self.settings.function_timeout * 2 + SECOND_PASS_MARGIN;
             }
-            if !self.put_job(&job, Job::Reassign(work.clone()), &mut version, Vec::new()).await? {
+            if !self.put_job(&mut running, Job::Reassign(work.clone()), Vec::new()).await? {
                 // Another function goes on with it, or the subscription changed again.
                 return Ok(());
             }
             if pass_over {
-                self.send_job_ticket(&job, work.not_before_real.since(now_real)).await;
+                let wait = self.ports.clock.to_schedule(work.not_before_real.since(now_real));
+                self.continue_job(&running, wait).await;
                 return Ok(());
             }
             if self.check_time(until_real).is_err() {
-                self.send_job_ticket(&job, Duration::ZERO).await;
+                self.continue_job(&running, Duration::ZERO).await;
                 return Ok(());
             }
         }

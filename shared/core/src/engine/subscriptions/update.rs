@@ -1,7 +1,5 @@
 //! Changes a subscription. Its live deliveries follow.
 
-use std::time::Duration;
-
 use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
 use super::create::{TooLarge, guard_of};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
@@ -117,7 +115,7 @@ impl Engine {
             return Ok(false);
         }
         if let Some(job) = job {
-            self.send_job_ticket(&job, Duration::ZERO).await;
+            self.send_job_ticket(&job).await;
         }
         Ok(true)
     }
