@@ -9,7 +9,6 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::time::MissedTickBehavior;
 
 use crate::auth::{Admin, Producer};
 use crate::body::RequestBody;
@@ -24,9 +23,10 @@ use crate::{App, FieldError, Problem};
 const MAX_EVENTS: usize = 100;
 const MAX_ID_BYTES: usize = 256;
 const MAX_SUBJECT_CHARS: usize = 1_024;
-/// While another request accepts an event with the same id, this one waits up to 3 s for its result.
-const MAX_BUSY_RETRIES: usize = 60;
-const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// While another request accepts an event with the same id, this one waits for its result, 3 s in all.
+const BUSY_WAITS_MS: [u64; 6] = [50, 100, 200, 400, 800, 1_450];
+/// Several ids may be accepted by other requests. After so many of them the producer is to post again.
+const MAX_BUSY_POSTS: usize = 4;
 
 pub(crate) async fn accept(
     Producer { app, tenant }: Producer,
@@ -56,19 +56,29 @@ async fn post_with_retries(
     events: &[NewEvent],
     is_list: bool,
 ) -> Result<Posted, Problem> {
-    let mut ticks = tokio::time::interval(BUSY_RETRY_INTERVAL);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut retries = 0;
+    let mut waits = BUSY_WAITS_MS.into_iter().map(Duration::from_millis);
+    let mut posts = 0;
     loop {
-        // The first tick comes at once.
-        ticks.tick().await;
-        match app.engine.post(tenant, events).await {
+        posts += 1;
+        let busy = match app.engine.post(tenant, events).await {
             Ok(posted) => return Ok(posted),
             Err(PostError::OverQuota(refused)) => return Err(over_quota(&refused)),
-            Err(PostError::NotAccepted(AcceptError::Busy { .. })) if retries < MAX_BUSY_RETRIES => {
-                retries += 1
+            Err(PostError::NotAccepted(error)) => error,
+        };
+        let AcceptError::Busy { id, .. } = &busy else { return Err(problem(busy, is_list)) };
+        // Only that id is read meanwhile: a post may have a hundred, and a tenant hundreds of posts that wait.
+        loop {
+            let Some(wait) = waits.next().filter(|_| posts < MAX_BUSY_POSTS) else {
+                return Err(problem(busy, is_list));
+            };
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "the request that accepts the id may be in another process"
+            )]
+            tokio::time::sleep(wait).await;
+            if !app.engine.is_being_accepted(tenant, id).await? {
+                break;
             }
-            Err(PostError::NotAccepted(error)) => return Err(problem(error, is_list)),
         }
     }
 }

@@ -37,9 +37,11 @@ struct Change {
     row: Option<Row>,
 }
 
-/// What a read takes of the 128 units that tokio gives a task before others have a turn. A read keeps its thread, and a list is a hundred of
-/// them, so a task makes sixteen at a time.
+/// What a read takes of the 128 units that tokio gives a task before others have a turn. A read keeps its thread, so a task makes sixteen at
+/// a time.
 const READ_UNITS: usize = 8;
+/// How many records one read brings. Records of a tenant may be large, and other tenants wait while they are decoded.
+const ROWS_AT_A_TIME: usize = 16;
 
 impl EmbeddedStore {
     async fn read<T, E>(&self, read: impl FnOnce(&Connection) -> Result<T, E> + Send) -> Result<T, Failure>
@@ -88,18 +90,44 @@ impl Store for EmbeddedStore {
         if keys.len() > MAX_KEYS {
             return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
-        let get = |connection: &Connection| {
-            keys.iter().map(|key| rows::get(connection, key)).collect::<rusqlite::Result<Vec<_>>>()
-        };
-        self.read(get).await?.into_iter().map(Option::transpose).collect()
+        let mut all = Vec::with_capacity(keys.len());
+        for some in keys.chunks(ROWS_AT_A_TIME) {
+            let get = |connection: &Connection| {
+                some.iter().map(|key| rows::get(connection, key)).collect::<rusqlite::Result<Vec<_>>>()
+            };
+            for found in self.read(get).await? {
+                all.push(found.transpose()?);
+            }
+        }
+        Ok(all)
     }
 
-    async fn query(&self, query: Query) -> Result<Page, StoreError> {
-        Ok(self.read(|connection| pages::query(connection, &query)).await?)
+    async fn query(&self, mut query: Query) -> Result<Page, StoreError> {
+        let mut page = Page { items: Vec::new(), next: query.after.clone() };
+        let mut left = query.limit;
+        loop {
+            query.limit = left.min(ROWS_AT_A_TIME);
+            let some = self.read(|connection| pages::query(connection, &query)).await?;
+            left -= some.items.len();
+            if extend(&mut page, some) || left == 0 {
+                return Ok(page);
+            }
+            query.after.clone_from(&page.next);
+        }
     }
 
-    async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
-        Ok(self.read(|connection| pages::query_index(connection, &query)).await?)
+    async fn query_index(&self, mut query: IndexQuery) -> Result<Page, StoreError> {
+        let mut page = Page { items: Vec::new(), next: query.after.clone() };
+        let mut left = query.limit;
+        loop {
+            query.limit = left.min(ROWS_AT_A_TIME);
+            let some = self.read(|connection| pages::query_index(connection, &query)).await?;
+            left -= some.items.len();
+            if extend(&mut page, some) || left == 0 {
+                return Ok(page);
+            }
+            query.after.clone_from(&page.next);
+        }
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
@@ -194,6 +222,13 @@ impl Store for EmbeddedStore {
         };
         Ok(self.writer.run(lane, keep).await?)
     }
+}
+
+/// Adds the next rows to a page. Whether they were the last.
+fn extend(page: &mut Page, more: Page) -> bool {
+    page.items.extend(more.items);
+    page.next = more.next;
+    page.next.is_none()
 }
 
 fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {

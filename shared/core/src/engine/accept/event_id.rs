@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::subscription_cache::SearchBudget;
 use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
 use crate::engine::repository::typed;
 use crate::engine::{Engine, Loaded, Result};
@@ -44,10 +45,11 @@ impl Engine {
     ) -> Result<Vec<Resolved>, AcceptError> {
         let mut known = self.known_ids(events, found)?.into_iter();
         let mut in_this_post: HashMap<&str, (String, u64)> = HashMap::new();
+        let mut budget = SearchBudget::new();
         let mut resolved = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
             let Some(id) = &event.id else {
-                resolved.push(self.generated_id(tenant, event, subscriptions).await);
+                resolved.push(self.generated_id(tenant, event, subscriptions, &mut budget).await);
                 continue;
             };
             let known = known.next().unwrap_or(KnownId::Unused(Expect::Absent));
@@ -72,7 +74,7 @@ impl Engine {
                 KnownId::Unfinished(record, expect) => (expect, record.accepted_at, true),
             };
             let start = Start { id: id.clone(), accepted_at, expect: Some(expect), again };
-            let incoming = self.new_event(tenant, event, start, subscriptions).await;
+            let incoming = self.new_event(tenant, event, start, (subscriptions, &mut budget)).await;
             in_this_post.insert(id, (print, incoming.record.deliveries));
             resolved.push(Resolved::New(Box::new(incoming)));
         }
@@ -84,11 +86,12 @@ impl Engine {
         tenant: &Tenant,
         event: &NewEvent,
         subscriptions: &SubscriptionIndex,
+        budget: &mut SearchBudget,
     ) -> Resolved {
         let accepted_at = self.ports.clock.now();
         let id = new_event_id(accepted_at, self.random());
         let start = Start { id, accepted_at, expect: None, again: false };
-        Resolved::New(Box::new(self.new_event(tenant, event, start, subscriptions).await))
+        Resolved::New(Box::new(self.new_event(tenant, event, start, (subscriptions, budget)).await))
     }
 
     /// What is known of each given id. If one is being accepted by another request, nothing else is done, because the caller asks again
@@ -103,6 +106,12 @@ impl Engine {
             self.known_id(found)?.ok_or_else(|| AcceptError::Busy { index, id: id.clone() })
         });
         known.collect()
+    }
+
+    /// Whether another request is accepting an event with this id.
+    pub async fn is_being_accepted(&self, tenant: &Tenant, id: &str) -> Result<bool> {
+        let found = self.repository.get_all(&[EventRecord::key(tenant, id)]).await?.into_iter().next();
+        Ok(self.known_id(found.flatten())?.is_none())
     }
 
     /// `None`: another request is accepting it.
@@ -128,11 +137,12 @@ impl Engine {
         tenant: &Tenant,
         event: &NewEvent,
         start: Start,
-        subscriptions: &SubscriptionIndex,
+        (subscriptions, budget): (&SubscriptionIndex, &mut SearchBudget),
     ) -> Incoming {
         let Start { id, accepted_at, expect, again } = start;
         let body = event.body(&id, accepted_at);
-        let recipients = self.find_recipients(tenant, subscriptions, (&event.event_type, &body)).await;
+        let recipients =
+            self.find_recipients(tenant, subscriptions, (&event.event_type, &body), budget).await;
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
             tenant: tenant.clone(),

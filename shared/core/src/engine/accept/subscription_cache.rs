@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use futures_util::lock::Mutex as AsyncMutex;
+use futures_util::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
@@ -24,8 +24,21 @@ const PAGE: usize = 500;
 const MAX_CHANGES: u64 = 200;
 /// How much of a search is done before other tasks have their turn: a few milliseconds.
 const WORK_PER_TURN: usize = 50_000;
-/// Before a search counts as long. Every post has this much at once, however many a tenant makes at the same time.
+/// Before the searches of a post count as long. Every post has this much at once, however many a tenant makes at the same time.
 const WORK_AT_ONCE: usize = 5_000;
+
+/// What a post may still do to find the recipients of its events before others have their turn.
+pub(super) struct SearchBudget {
+    work: usize,
+    /// Held from the moment on when the post counts as long work.
+    turn: Option<OwnedMutexGuard<()>>,
+}
+
+impl SearchBudget {
+    pub(super) fn new() -> SearchBudget {
+        SearchBudget { work: WORK_AT_ONCE, turn: None }
+    }
+}
 
 #[derive(Default)]
 pub(crate) struct SubscriptionCache(Mutex<Cached>);
@@ -198,20 +211,22 @@ impl Engine {
         }
     }
 
-    /// Those that want an event. A search that takes long lets other tasks have their turns, and one tenant has one of those at
-    /// a time.
+    /// Those that want an event. If the searches of a post take long, they let other tasks have their turns, and one tenant has one such post
+    /// at a time.
     pub(super) async fn find_recipients(
         &self,
         tenant: &Tenant,
         subscriptions: &SubscriptionIndex,
         (event_type, body): (&str, &[u8]),
+        budget: &mut SearchBudget,
     ) -> Vec<Arc<Member>> {
         let mut search = subscriptions.search(event_type, body);
-        if !search.step(WORK_AT_ONCE) {
-            let _turn = self.long_work.turn(tenant).await;
-            while !search.step(WORK_PER_TURN) {
-                yield_now().await;
+        while !search.step(&mut budget.work) {
+            match budget.turn {
+                Some(_) => yield_now().await,
+                None => budget.turn = Some(self.long_work.turn(tenant).await),
             }
+            budget.work = WORK_PER_TURN;
         }
         search.matched()
     }

@@ -22,7 +22,7 @@ pub(super) struct Candidates {
 const MAX_COUNTED: u64 = 10_000;
 /// How many are looked at for that, so that rare ones do not make one request read everything.
 const MAX_SCANNED: usize = 20_000;
-const COUNT_PAGE: usize = 500;
+const COUNT_PAGE: usize = 100;
 /// A delivery stands in the list by its record and by its log.
 const ENTRIES_OF_ONE: usize = 2;
 

@@ -17,6 +17,8 @@ pub(super) const MAX_ALTERNATIVES: usize = 4;
 pub(super) struct Leaf {
     /// Whose filters demand no equality: every event of the type is a candidate.
     asked: Members,
+    /// How many of these have filters.
+    asked_with_filters: u32,
     /// The fields in `by_value`, with how many subscriptions are found by each.
     fields: HashMap<Slot, u32>,
     /// By field and hash of the value that it has if the event is wanted.
@@ -42,13 +44,21 @@ impl Leaf {
 
     /// Whether the event itself has to be looked into.
     pub(super) fn has_filters(&self) -> bool {
-        !self.fields.is_empty() || self.asked.0.iter().any(|member| !member.conditions.is_empty())
+        self.has_values() || self.asked_with_filters > 0
+    }
+
+    /// Whether subscriptions are found by the values that the event has.
+    pub(super) fn has_values(&self) -> bool {
+        !self.fields.is_empty()
     }
 
     pub(super) fn insert(&mut self, member: &Arc<Member>) -> Place {
         let place = self.place_for(&member.conditions, member.connector);
         match &place {
-            Place::Asked => self.asked.insert(member),
+            Place::Asked => {
+                self.asked.insert(member);
+                self.asked_with_filters += u32::from(member.has_filters());
+            }
             Place::Under(demands) => {
                 for (slot, hash) in demands {
                     self.by_value.entry((*slot, *hash)).or_default().insert(member);
@@ -88,7 +98,8 @@ impl Leaf {
 
     pub(super) fn remove(&mut self, id: &SubscriptionId, place: &Place) {
         let Place::Under(demands) = place else {
-            self.asked.remove(id);
+            let removed = self.asked.remove(id);
+            self.asked_with_filters -= u32::from(removed.is_some_and(|member| member.has_filters()));
             return;
         };
         for demand in demands {
@@ -132,9 +143,8 @@ impl Members {
         }
     }
 
-    fn remove(&mut self, id: &SubscriptionId) {
-        if let Ok(at) = self.0.binary_search_by(|known| known.id.cmp(id)) {
-            self.0.remove(at);
-        }
+    fn remove(&mut self, id: &SubscriptionId) -> Option<Arc<Member>> {
+        let at = self.0.binary_search_by(|known| known.id.cmp(id)).ok()?;
+        Some(self.0.remove(at))
     }
 }

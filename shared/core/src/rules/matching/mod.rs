@@ -11,6 +11,7 @@ mod paths;
 #[cfg(test)]
 mod reference;
 mod scalar;
+mod search;
 mod segment_tree;
 mod size;
 #[cfg(test)]
@@ -21,11 +22,11 @@ use std::sync::Arc;
 
 use condition::{Condition, paths_of};
 use leaf::{Leaf, Place};
-use paths::{Event, Paths};
-use segment_tree::{Node, split};
+use paths::Paths;
+pub use search::Search;
+use segment_tree::Node;
 pub use size::index_bytes;
 
-use super::event_type;
 use super::filter::{Connector, Filter};
 use crate::ids::{SubscriptionId, UrlId};
 
@@ -51,6 +52,12 @@ pub struct Member {
     pub url_id: UrlId,
     connector: Connector,
     conditions: Box<[Condition]>,
+}
+
+impl Member {
+    fn has_filters(&self) -> bool {
+        !self.conditions.is_empty()
+    }
 }
 
 /// Where a subscription stands, so that it is found again when it leaves.
@@ -142,83 +149,18 @@ impl SubscriptionIndex {
 
     /// Starts to look for those that select this event.
     #[must_use]
-    pub fn search<'i, 'e>(&'i self, event_type: &str, body: &'e [u8]) -> Search<'i, 'e> {
-        let mut leaves = Vec::new();
-        if event_type::matches(STAR, event_type) {
-            leaves.push(&self.all);
-        }
-        visit(&self.types, event_type, &mut leaves);
-        // The body is only looked into if there are filters.
-        let has_filters = leaves.iter().any(|leaf| leaf.has_filters());
-        let event = if has_filters { self.paths.find(body) } else { Event::default() };
-        let mut candidates = Vec::new();
-        for leaf in leaves {
-            leaf.collect(&event, &mut candidates);
-        }
-        // Each leaf is in order, so this merges a few runs.
-        candidates.sort_by(|a, b| a.id.cmp(&b.id));
-        candidates.dedup_by(|a, b| a.id == b.id);
-        Search { candidates, next: 0, event, matched: Vec::new() }
+    pub fn search<'i, 'e>(&'i self, event_type: &'e str, body: &'e [u8]) -> Search<'i, 'e> {
+        Search::new(self, event_type, body)
     }
 
     /// Those that select this event, in the order of their ids, found in one go.
     #[must_use]
     pub fn matching(&self, event_type: &str, body: &[u8]) -> Vec<Arc<Member>> {
         let mut search = self.search(event_type, body);
-        while !search.step(usize::MAX) {}
-        search.matched
-    }
-}
-
-/// Every leaf whose pattern matches this name.
-fn visit<'a>(node: &'a Node<Box<Leaf>>, name: &str, leaves: &mut Vec<&'a Leaf>) {
-    let (first, others) = split(name);
-    for child in [node.child(first), node.child(STAR)].into_iter().flatten() {
-        match others {
-            Some(others) => visit(child, others, leaves),
-            None => leaves.extend(child.value.as_deref()),
+        let mut work = usize::MAX;
+        while !search.step(&mut work) {
+            work = usize::MAX;
         }
-    }
-}
-
-/// A search among the subscriptions that may want an event: all that select it, and as few others as possible. It is done in
-/// steps, because ten thousand subscriptions may have fifty filters each.
-pub struct Search<'i, 'e> {
-    candidates: Vec<&'i Arc<Member>>,
-    next: usize,
-    event: Event<'e>,
-    matched: Vec<Arc<Member>>,
-}
-
-impl Search<'_, '_> {
-    /// Asks further candidates, with about so much work, counted in comparisons of short values. `true`: all were asked.
-    pub fn step(&mut self, work: usize) -> bool {
-        let mut done = 0;
-        while let Some(candidate) = self.candidates.get(self.next) {
-            if done >= work {
-                return false;
-            }
-            done += 1;
-            let mut ask = |condition: &Condition| {
-                done = done.saturating_add(condition.cost(&self.event));
-                condition.passes(&self.event)
-            };
-            let passes = match candidate.connector {
-                Connector::And => candidate.conditions.iter().all(&mut ask),
-                Connector::Or => candidate.conditions.is_empty() || candidate.conditions.iter().any(&mut ask),
-            };
-            if passes {
-                self.matched.push(Arc::clone(candidate));
-            }
-            self.next += 1;
-        }
-        true
-    }
-
-    /// Those that select the event, in the order of their ids, once all candidates were asked.
-    #[must_use]
-    pub fn matched(self) -> Vec<Arc<Member>> {
-        debug_assert_eq!(self.next, self.candidates.len(), "the search is over");
-        self.matched
+        search.matched()
     }
 }
