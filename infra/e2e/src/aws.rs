@@ -5,13 +5,15 @@ use holdfast_e2e::cloud::{Cloud, QueueUrls, Queues};
 
 /// For a host on an AWS emulator: give all of these, or none.
 #[derive(Args)]
-#[group(requires_all = ["aws_endpoint", "first_queue", "retry_queue", "dead_letter_queue", "emulator", "function", "holdfast"])]
+#[group(requires_all = ["aws_endpoint", "first_queue", "slow_queue", "retry_queue", "dead_letter_queue", "emulator", "function", "holdfast"])]
 pub(crate) struct Aws {
     /// The URL of the emulator.
     #[arg(long, value_name = "URL", required = false)]
     aws_endpoint: String,
     #[arg(long, value_name = "URL", required = false)]
     first_queue: String,
+    #[arg(long, value_name = "URL", required = false)]
+    slow_queue: String,
     #[arg(long, value_name = "URL", required = false)]
     retry_queue: String,
     #[arg(long, value_name = "URL", required = false)]
@@ -31,6 +33,7 @@ impl Aws {
     pub(crate) async fn cloud(self) -> Cloud {
         let urls = QueueUrls {
             first: self.first_queue,
+            slow: self.slow_queue,
             retry: self.retry_queue,
             dead_letters: self.dead_letter_queue,
         };

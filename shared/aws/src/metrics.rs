@@ -33,6 +33,8 @@ pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> V
         ("MessagesGivenBack", given_back as u64),
     ];
     let mut metrics: Vec<Metric> = always.into_iter().map(|(name, value)| count(name, value)).collect();
+    let slow = counters.sent_to_slow_queue;
+    metrics.extend((slow > 0).then(|| count("SentToSlowQueue", slow)));
     metrics.extend(of_trouble(counters));
     metrics.extend((dead_letters > 0).then(|| count("DeadLetters", dead_letters as u64)));
     metrics

@@ -24,6 +24,7 @@ pub(super) async fn run(_: Scene<'_>, cloud: &Cloud) -> Result<()> {
         ("HOLDFAST_TRIGGER", "first"),
         ("HOLDFAST_TABLE", "table"),
         ("HOLDFAST_FIRST_QUEUE_URL", &urls.first),
+        ("HOLDFAST_SLOW_QUEUE_URL", &urls.slow),
         ("HOLDFAST_RETRY_QUEUE_URL", &urls.retry),
         ("HOLDFAST_DEAD_LETTER_QUEUE_URL", &urls.dead_letters),
         ("HOLDFAST_HTTP_TIMEOUT_MS", "5000"),

@@ -18,6 +18,7 @@ const MAX_BATCH: i32 = 10;
 #[derive(Clone, Debug)]
 pub struct QueueUrls {
     pub first: String,
+    pub slow: String,
     pub retry: String,
     pub dead_letters: String,
 }

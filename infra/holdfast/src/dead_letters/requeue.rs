@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use anyhow::{Context, Result, bail};
-use holdfast_aws::queue::{DeadLetter, DeadLetters, read_message, to_text};
+use holdfast_aws::queue::{DeadLetter, DeadLetters, group_of, read_message, to_text};
+use holdfast_core::ports::QueueName;
 use holdfast_core::records::{FirstAttempt, Message};
 
 use super::args::Requeue;
@@ -73,19 +74,19 @@ struct Requeued {
 
 fn requeued(letter: &DeadLetter, args: &Requeue) -> Result<Requeued> {
     let url = |usual: Option<&String>, missing| args.to.as_ref().or(usual).cloned().context(missing);
-    let group = |message: &Message| Some(message.group().to_owned());
+    let group = |queue, message: &Message| Some(group_of(queue, message));
     match read_message(&letter.text) {
         Ok(Message::FirstAttempt(first)) => {
             let missing = "a first attempt: give its queue with --first-queue-url";
             // It may have been attempted already: its receiver must read the record first.
             let message = Message::FirstAttempt(FirstAttempt { again: true, ..first });
             let url = url(args.first_queue_url.as_ref(), missing)?;
-            Ok(Requeued { url, group: group(&message), text: to_text(message.encode()) })
+            Ok(Requeued { url, group: group(QueueName::First, &message), text: to_text(message.encode()) })
         }
         Ok(ticket) => {
             let missing = "not a first attempt: give its queue with --retry-queue-url";
             let url = url(args.retry_queue_url.as_ref(), missing)?;
-            Ok(Requeued { url, group: group(&ticket), text: letter.text.clone() })
+            Ok(Requeued { url, group: group(QueueName::Retry, &ticket), text: letter.text.clone() })
         }
         Err(_) => {
             let url = url(None, "this release cannot read it: give its queue with --to")?;

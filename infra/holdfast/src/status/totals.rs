@@ -31,6 +31,8 @@ impl Totals {
             health_writes_dropped,
             tickets_not_sent,
             posts_over_quota,
+            // One machine has no such queue.
+            sent_to_slow_queue: _,
         } = new;
         self.counters.attempts_succeeded += attempts_succeeded;
         self.counters.attempts_failed += attempts_failed;

@@ -41,6 +41,7 @@ impl Bench {
         };
         let urls = QueueUrls {
             first: create("first").await,
+            slow: create("slow").await,
             retry: create("retry").await,
             dead_letters: create("dead").await,
         };

@@ -28,7 +28,7 @@ async fn a_first_attempt_is_requeued_marked_as_sent_again() {
     assert!(output.ok && output.out.contains(&id) && output.err.contains("requeued: 1"), "{output:?}");
     let back = bench.on(&bench.urls.first).await;
     assert_eq!(back.len(), 1);
-    assert_eq!(group(&back[0]), dead.group());
+    assert_eq!(group(&back[0]), dead.tenant().as_str());
     let message = read_message(back[0].body().unwrap()).unwrap();
     assert!(message == Message::FirstAttempt(FirstAttempt { again: true, ..first }));
     // The other message stays visible.
@@ -52,7 +52,7 @@ async fn all_are_requeued_except_unreadable_messages() {
     assert_eq!(bench.on(&bench.urls.first).await.len(), 12);
     let tickets = bench.on(&bench.urls.retry).await;
     assert_eq!(texts(&tickets), [text_of(&probe())]);
-    assert_eq!(group(&tickets[0]), probe().group());
+    assert_eq!(group(&tickets[0]), probe().tenant().as_str());
     // It is visible again, and is requeued unchanged once its queue is given.
     let output = bench.requeue(&["--all", "--to", &bench.urls.retry]);
     assert!(output.ok && output.err.contains("requeued: 1"), "{output:?}");

@@ -94,11 +94,16 @@ impl DeliverConfig {
         let common = common(&mut reader);
         let triggers = [
             ("first", Trigger::Queue(QueueName::First)),
+            ("slow", Trigger::Queue(QueueName::Slow)),
             ("retry", Trigger::Queue(QueueName::Retry)),
             ("sweep", Trigger::Sweep),
         ];
         let trigger = reader.choice("HOLDFAST_TRIGGER", &triggers);
-        reader.finish(|| Some(DeliverConfig { common: common?, trigger: trigger? }))
+        reader.finish(|| {
+            let (mut common, trigger) = (common?, trigger?);
+            common.settings.slow_queue = trigger == Trigger::Queue(QueueName::First);
+            Some(DeliverConfig { common, trigger })
+        })
     }
 }
 
@@ -107,6 +112,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
     // Everything is read before the first `?`, so that every fault is found.
     let table = reader.text("HOLDFAST_TABLE");
     let first = reader.url("HOLDFAST_FIRST_QUEUE_URL");
+    let slow = reader.url("HOLDFAST_SLOW_QUEUE_URL");
     let retry = reader.url("HOLDFAST_RETRY_QUEUE_URL");
     let dead_letters = reader.url("HOLDFAST_DEAD_LETTER_QUEUE_URL");
     let stack = reader.text("HOLDFAST_STACK");
@@ -124,7 +130,7 @@ fn common(reader: &mut Reader<'_>) -> Option<Config> {
     let log_level = reader.choice("HOLDFAST_LOG_LEVEL", &levels);
     Some(Config {
         table: table?,
-        queue_urls: QueueUrls { first: first?, retry: retry?, dead_letters: dead_letters? },
+        queue_urls: QueueUrls { first: first?, slow: slow?, retry: retry?, dead_letters: dead_letters? },
         settings: settings?,
         egress_policy: egress_policy?,
         visibility: visibility?,
@@ -211,6 +217,7 @@ impl Config {
             stack = self.stack,
             table = self.table,
             first_queue_url = self.queue_urls.first,
+            slow_queue_url = self.queue_urls.slow,
             retry_queue_url = self.queue_urls.retry,
             dead_letter_queue_url = self.queue_urls.dead_letters,
             http_timeout_ms = settings.http_timeout.as_millis() as u64,

@@ -7,10 +7,11 @@ use holdfast_core::rules::guard::EgressPolicy;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
 
-const VALID: [(&str, &str); 16] = [
+const VALID: [(&str, &str); 17] = [
     ("HOLDFAST_STACK", "holdfast"),
     ("HOLDFAST_TABLE", "holdfast-table"),
     ("HOLDFAST_FIRST_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/first"),
+    ("HOLDFAST_SLOW_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/slow"),
     ("HOLDFAST_RETRY_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/retry"),
     ("HOLDFAST_DEAD_LETTER_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/dead"),
     ("HOLDFAST_OPERATOR_SECRET", "arn:aws:secretsmanager:eu-central-1:123456789012:secret:key"),
@@ -58,14 +59,15 @@ fn a_valid_environment_is_accepted() {
 
 #[test]
 fn each_fault_is_one_sentence_that_names_its_variable() {
-    let table: [(&[(&str, &str)], &str); 33] = [
+    let table: [(&[(&str, &str)], &str); 34] = [
         (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
         (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
         (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
+        (&[("HOLDFAST_SLOW_QUEUE_URL", "")], "HOLDFAST_SLOW_QUEUE_URL is not set"),
         (&[("HOLDFAST_RETRY_QUEUE_URL", "retry")], "HOLDFAST_RETRY_QUEUE_URL is \"retry\""),
         (&[("HOLDFAST_DEAD_LETTER_QUEUE_URL", "arn:aws:sqs:x")], "must be the URL of a queue"),
         (&[("HOLDFAST_TRIGGER", "")], "HOLDFAST_TRIGGER is not set"),
-        (&[("HOLDFAST_TRIGGER", "Sweep")], "one of: first, retry, sweep"),
+        (&[("HOLDFAST_TRIGGER", "Sweep")], "one of: first, slow, retry, sweep"),
         (&[("HOLDFAST_HTTP_TIMEOUT_MS", "0")], "HOLDFAST_HTTP_TIMEOUT_MS is \"0\""),
         (&[("HOLDFAST_HTTP_TIMEOUT_MS", "5s")], "must be a whole number"),
         (&[("HOLDFAST_HTTP_TIMEOUT_MS", "30000")], "the HTTP timeout (30s) must be less than the function"),

@@ -1,4 +1,8 @@
 //! The queues on SQS: standard queues, fair by message group.
+//!
+//! A fair queue knows one level of groups. It serves the messages of quiet groups before those of a group that has many in flight or takes
+//! much of the processing time. So the queues are grouped by tenant, and slow URLs, which would delay the others of their tenant, have a
+//! queue of their own.
 
 mod batch;
 mod dead_letters;
@@ -10,6 +14,7 @@ mod trouble;
 
 use aws_sdk_sqs::Client;
 use holdfast_core::ports::QueueName;
+use holdfast_core::records::Message;
 
 pub use dead_letters::{DeadLetter, DeadLetters};
 pub use receive::{parse_receive_count, received};
@@ -19,6 +24,7 @@ pub use text::{from_text, read_message, to_text};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueUrls {
     pub first: String,
+    pub slow: String,
     pub retry: String,
     pub dead_letters: String,
 }
@@ -41,8 +47,19 @@ impl SqsQueue {
     fn url(&self, queue: QueueName) -> &str {
         match queue {
             QueueName::First => &self.urls.first,
+            QueueName::Slow => &self.urls.slow,
             QueueName::Retry => &self.urls.retry,
         }
+    }
+}
+
+/// The group of a message: no group can hold up another.
+#[must_use]
+pub fn group_of(queue: QueueName, message: &Message) -> String {
+    match queue {
+        QueueName::First | QueueName::Retry => message.tenant().to_string(),
+        // Two tenants with the same URL are two. No tenant's name holds a `#`.
+        QueueName::Slow => format!("{}#{}", message.tenant(), message.group()),
     }
 }
 
@@ -51,6 +68,7 @@ impl SqsQueue {
 pub fn name_of(queue: QueueName) -> &'static str {
     match queue {
         QueueName::First => "first",
+        QueueName::Slow => "slow",
         QueueName::Retry => "retry",
     }
 }

@@ -6,7 +6,7 @@ use holdfast_core::ports::{Delay, Outgoing, Queue, QueueError, QueueName, SendEr
 
 use super::batch::{Verdict, id, pack, send_all, verdicts};
 use super::text::{is_allowed, to_text};
-use super::{SqsQueue, name_of};
+use super::{SqsQueue, group_of, name_of};
 use crate::call_error::CallError;
 
 /// The seconds by which a message was delayed, without which its age does not tell how late it is.
@@ -50,7 +50,7 @@ impl SqsQueue {
             let built = SendMessageBatchRequestEntry::builder()
                 .id(id(place))
                 .message_body(&entry.text)
-                .message_group_id(entry.outgoing.message.group())
+                .message_group_id(group_of(queue, &entry.outgoing.message))
                 .delay_seconds(delay_secs);
             let built = match delay_secs {
                 0 => built,

@@ -9,7 +9,8 @@ use holdfast_core::rules::health::{
 use holdfast_core::time::Timestamp;
 
 use super::items::{
-    COUNTER, GENERATION, LAST_SUCCESS_AT, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES, is_readable,
+    COUNTER, GENERATION, LAST_SUCCESS_AT, RECENT_MS, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES,
+    is_readable,
 };
 use super::request::{Action, Request};
 use super::terms::Terms;
@@ -31,6 +32,7 @@ struct Counts {
     failures: u64,
     /// The failures after the last success; `None` without a success.
     trailing_failures: Option<u64>,
+    recent_ms: u32,
     /// With at most this many attempts in the window, the failure rate does not count yet, even with these added.
     few_attempts: Option<u64>,
     /// With at least so many attempts and at most so many failures in the window, the rate stays below the limit, even with these
@@ -155,7 +157,15 @@ impl Counts {
             && failures < DISABLE_STREAK
             && (few_attempts.is_some() || harmless.is_some());
         let trailing_failures = (failures < attempts).then_some(trailing);
-        possible.then_some(Counts { attempts, failures, trailing_failures, few_attempts, harmless })
+        let recent_ms = outcomes.last()?.recent_ms;
+        possible.then_some(Counts {
+            attempts,
+            failures,
+            trailing_failures,
+            recent_ms,
+            few_attempts,
+            harmless,
+        })
     }
 
     fn hold(&self, health: &Health) -> bool {
@@ -198,6 +208,7 @@ impl Counts {
         let add = |terms: &mut Terms, name: &str, count: u64| {
             format!("{} {}", terms.name(name), terms.value(&format!("added_{name}"), number(count)))
         };
+        sets.push(terms.compare(RECENT_MS, "=", RECENT_MS, number(self.recent_ms)));
         adds.push(add(terms, WINDOW_ATTEMPTS, self.attempts));
         adds.push(add(terms, WINDOW_FAILURES, self.failures));
         match self.trailing_failures {

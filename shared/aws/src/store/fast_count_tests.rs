@@ -57,6 +57,7 @@ fn batches() -> impl Strategy<Value = Vec<Outcome>> {
                 started_at,
                 ended_at,
                 generation,
+                recent_ms: 0,
             },
         )
     };
@@ -138,7 +139,7 @@ fn compare(plan: &FastCount, stored: Health, outcomes: &[Outcome]) -> Result<(),
 
 fn outcome(success: bool) -> Outcome {
     let at = Timestamp::from_millis(1);
-    Outcome { success, started_at: at, ended_at: at, generation: 0 }
+    Outcome { success, started_at: at, ended_at: at, generation: 0, recent_ms: 0 }
 }
 
 #[test]

@@ -50,7 +50,8 @@ async fn on(
 ) -> (SqsQueue, Endpoint) {
     let (client, endpoint) = scripted(TIMEOUTS, script).await;
     let url = |name: &str| format!("https://sqs.test/1/{name}");
-    let urls = QueueUrls { first: url("first"), retry: url("retry"), dead_letters: url("dead") };
+    let urls =
+        QueueUrls { first: url("first"), slow: url("slow"), retry: url("retry"), dead_letters: url("dead") };
     (SqsQueue::new(client, urls, time_scale), endpoint)
 }
 
@@ -68,11 +69,11 @@ fn sorted(mut messages: Vec<Outgoing>) -> Vec<Outgoing> {
 }
 
 fn is_ticket(entry: &Value, n: u8) -> bool {
-    entry["MessageGroupId"] == ticket(n).message.group()
+    message_of(entry) == ticket(n).message
 }
 
-fn groups(request: &Request) -> Vec<String> {
-    request.entries().iter().map(|entry| entry["MessageGroupId"].as_str().unwrap().to_owned()).collect()
+fn message_of(entry: &Value) -> Message {
+    read_message(entry["MessageBody"].as_str().unwrap()).unwrap()
 }
 
 #[tokio::test]
@@ -87,7 +88,8 @@ async fn throttled_entries_are_sent_again_alone() {
     queue.send(RETRY, (0..5).map(ticket).collect()).await.unwrap();
     let requests = endpoint.requests();
     assert_eq!(requests.len(), 2);
-    assert_eq!(groups(&requests[1]), [1, 3].map(|n| ticket(n).message.group().to_owned()));
+    let sent_again: Vec<Message> = requests[1].entries().iter().map(message_of).collect();
+    assert_eq!(sent_again, [1, 3].map(|n| ticket(n).message));
 }
 
 #[tokio::test]
@@ -151,7 +153,7 @@ async fn a_queue_that_does_not_respond_times_out() {
     let url = format!("http://{}", silent.local_addr().unwrap());
     let short = Timeouts { attempt: Duration::from_millis(100), operation: Duration::from_millis(300) };
     let client = aws_sdk_sqs::Client::new(&holdfast_aws::connect::to_emulator(&url, short).await);
-    let urls = QueueUrls { first: url.clone(), retry: url.clone(), dead_letters: url };
+    let urls = QueueUrls { first: url.clone(), slow: url.clone(), retry: url.clone(), dead_letters: url };
     let queue = SqsQueue::new(client, urls, 1);
     let sending = unsent_of(&queue, vec![ticket(1)]);
     let (unsent, why) = tokio::time::timeout(Duration::from_secs(20), sending).await.unwrap();
@@ -275,12 +277,19 @@ async fn every_message_carries_its_group() {
         },
         Outgoing { message: Message::Job { tenant, id: JobId::new([1; 16]), links: 0 }, delay: Delay::NONE },
     ];
-    queue.send(RETRY, messages.to_vec()).await.unwrap();
-    let received = received(&client, &urls.retry).await;
-    assert_eq!(received.len(), messages.len());
-    for message in received {
-        let read = read_message(message.body().unwrap()).unwrap();
-        assert_eq!(group_of(&message), Some(read.group()));
+    for (name, url, by_url) in [
+        (QueueName::First, &urls.first, false),
+        (RETRY, &urls.retry, false),
+        (QueueName::Slow, &urls.slow, true),
+    ] {
+        queue.send(name, messages.to_vec()).await.unwrap();
+        let received = received(&client, url).await;
+        assert_eq!(received.len(), messages.len());
+        for message in received {
+            let read = read_message(message.body().unwrap()).unwrap();
+            let expected = if by_url { format!("t#{}", read.group()) } else { "t".to_owned() };
+            assert_eq!(group_of(&message), Some(expected.as_str()), "{name:?}");
+        }
     }
 }
 

@@ -17,6 +17,8 @@ pub struct Counters {
     pub tickets_not_sent: u64,
     /// Posts that a quota of their tenant refused.
     pub posts_over_quota: u64,
+    /// First attempts that were left to the queue for slow URLs.
+    pub sent_to_slow_queue: u64,
 }
 
 #[derive(Default)]
@@ -27,6 +29,7 @@ pub(super) struct AtomicCounters {
     pub(super) health_writes_dropped: AtomicU64,
     pub(super) tickets_not_sent: AtomicU64,
     pub(super) posts_over_quota: AtomicU64,
+    pub(super) sent_to_slow_queue: AtomicU64,
 }
 
 impl AtomicCounters {
@@ -51,6 +54,7 @@ impl Engine {
             health_writes_dropped: take(&self.counters.health_writes_dropped),
             tickets_not_sent: take(&self.counters.tickets_not_sent),
             posts_over_quota: take(&self.counters.posts_over_quota),
+            sent_to_slow_queue: take(&self.counters.sent_to_slow_queue),
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct Settings {
     pub max_index_bytes: u64,
     /// How long a replaced signing secret stays valid for signing.
     pub secret_overlap: Duration,
+    /// First attempts for URLs whose recent answers are slow are not made but sent to the queue for them. Off on the host that serves that
+    /// queue, and where one queue takes turns by tenant and URL.
+    pub slow_queue: bool,
 }
 
 impl Default for Settings {
@@ -41,6 +44,7 @@ impl Default for Settings {
             http_allowed: false,
             max_index_bytes: 64 << 20,
             secret_overlap: Duration::from_secs(24 * 3600),
+            slow_queue: false,
         }
     }
 }

@@ -7,11 +7,13 @@ use super::error::{QueueError, SendError};
 use crate::records::{Message, Unreadable};
 use crate::rules::delay::Delay;
 
-/// First attempts (and the fan-outs that make them) never share a queue with retries and other tickets, so that failures never slow first
-/// attempts.
+/// First attempts never share a queue with retries and other tickets, so that failures never slow first attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QueueName {
     First,
+    /// First attempts for URLs whose recent answers are slow, on hosts whose queues know only one level of groups: there they would keep
+    /// the others waiting.
+    Slow,
     Retry,
 }
 

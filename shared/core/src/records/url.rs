@@ -17,6 +17,9 @@ pub struct UrlRecord {
     pub url: String,
     #[serde(flatten)]
     pub health: Health,
+    /// How long its recent answers took: a moving average in milliseconds. Concurrent batches may each leave out the answers of the other.
+    #[serde(default)]
+    pub recent_ms: u32,
     /// Set in the same write that enables the URL: parked deliveries are being released.
     pub releasing: Option<Release>,
     pub look_at: Option<Timestamp>,
@@ -47,7 +50,17 @@ impl UrlRecord {
     #[must_use]
     pub fn new(tenant: Tenant, id: UrlId, url: String, now: Timestamp) -> UrlRecord {
         let health = Health::new(now);
-        UrlRecord { tenant, id, url, health, releasing: None, look_at: None, looks: 0, announcement: None }
+        UrlRecord {
+            tenant,
+            id,
+            url,
+            health,
+            recent_ms: 0,
+            releasing: None,
+            look_at: None,
+            looks: 0,
+            announcement: None,
+        }
     }
 
     #[must_use]
@@ -67,6 +80,9 @@ impl UrlRecord {
         let probe_before = self.health.next_probe_at;
         let mut history = Vec::new();
         for outcome in outcomes {
+            if outcome.generation == self.health.generation {
+                self.recent_ms = outcome.recent_ms;
+            }
             if let Some(change) = self.health.count(outcome) {
                 self.after_change(now);
                 self.announce_later(now.schedule);

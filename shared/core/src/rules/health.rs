@@ -65,6 +65,8 @@ pub struct Outcome {
     pub ended_at: Timestamp,
     /// The generation that the attempt read before it started.
     pub generation: u64,
+    /// How long the URL's recent answers took, with this one: a moving average in milliseconds.
+    pub recent_ms: u32,
 }
 
 /// A change of state, for the history.

@@ -64,7 +64,13 @@ fn run(trace: &Trace) {
                     now = now + Duration::from_millis(*gap_ms);
                     let success = outcome == "success";
                     let generation = health.generation;
-                    health.count(&Outcome { success, started_at: now, ended_at: now, generation });
+                    health.count(&Outcome {
+                        success,
+                        started_at: now,
+                        ended_at: now,
+                        generation,
+                        recent_ms: 0,
+                    });
                 }
                 then
             }
@@ -81,7 +87,7 @@ fn health_follows_the_vectors() {
 }
 
 fn outcome(health: &Health, success: bool, at: Timestamp) -> Outcome {
-    Outcome { success, started_at: at, ended_at: at, generation: health.generation }
+    Outcome { success, started_at: at, ended_at: at, generation: health.generation, recent_ms: 0 }
 }
 
 #[test]
@@ -130,7 +136,7 @@ proptest! {
             match what {
                 Happening::Outcome { success, generations_ago, repeat } => for _ in 0..repeat {
                     let generation = before.generation.saturating_sub(generations_ago);
-                    health.count(&Outcome { success, started_at: now, ended_at: now, generation });
+                    health.count(&Outcome { success, started_at: now, ended_at: now, generation, recent_ms: 0 });
                 },
                 Happening::Act(action) => { let _ = health.apply_action(action, now, "hand"); }
                 Happening::Probe => { health.lease_probe(now, Duration::from_secs(30)); }
@@ -152,7 +158,7 @@ proptest! {
         health.apply_action(if frozen { OperatorAction::Freeze } else { OperatorAction::Disable }, now, "hand").unwrap();
         let before = health.clone();
         for success in successes {
-            let change = health.count(&Outcome { success, started_at: now, ended_at: now, generation: old });
+            let change = health.count(&Outcome { success, started_at: now, ended_at: now, generation: old, recent_ms: 0 });
             prop_assert_eq!(change, None);
         }
         let last_success_at = health.last_success_at;
@@ -275,7 +281,8 @@ fn a_success_of_an_older_generation_is_still_the_last_success() {
     let (started_at, ended_at) = (NOW + Duration::from_secs(1), NOW + Duration::from_secs(4));
     for mut health in [disabled(), frozen()] {
         let before = health.clone();
-        let late = Outcome { success: true, started_at, ended_at, generation: before.generation - 1 };
+        let late =
+            Outcome { success: true, started_at, ended_at, generation: before.generation - 1, recent_ms: 0 };
         assert_eq!(health.count(&late), None);
         assert_eq!(health, Health { last_success_at: Some(ended_at), ..before });
     }
@@ -294,8 +301,13 @@ fn the_last_success_never_goes_back() {
 fn the_silence_before_the_first_success_begins_with_the_first_attempt() {
     let mut health = enabled();
     let started_at = NOW + Duration::from_secs(1);
-    let failure =
-        Outcome { success: false, started_at, ended_at: started_at + Duration::from_secs(5), generation: 0 };
+    let failure = Outcome {
+        success: false,
+        started_at,
+        ended_at: started_at + Duration::from_secs(5),
+        generation: 0,
+        recent_ms: 0,
+    };
     health.count(&failure);
     health.count(&outcome(&health, false, NOW + Duration::from_secs(60)));
     assert_eq!(health.last_success_at, Some(started_at));

@@ -41,10 +41,10 @@ impl Shared {
     }
 }
 
-/// A queue's name in the file.
+/// A queue's name in the file. Slow URLs need no queue of their own: tenants take turns here, and then their URLs.
 pub(super) fn queue_number(queue: QueueName) -> u8 {
     match queue {
-        QueueName::First => 0,
+        QueueName::First | QueueName::Slow => 0,
         QueueName::Retry => 1,
     }
 }
@@ -171,7 +171,7 @@ impl Mirrors {
 
     fn shared(&self, queue: QueueName) -> &Shared {
         match queue {
-            QueueName::First => &self.0.first,
+            QueueName::First | QueueName::Slow => &self.0.first,
             QueueName::Retry => &self.0.retry,
         }
     }

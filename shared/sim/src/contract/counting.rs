@@ -166,6 +166,7 @@ impl Dice {
                 started_at,
                 ended_at: started_at + Duration::from_secs(self.below(5)),
                 generation,
+                recent_ms: u32::try_from(self.below(10_000)).unwrap_or_default(),
             }
         };
         (0..size).map(one).collect()

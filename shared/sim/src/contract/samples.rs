@@ -137,7 +137,7 @@ pub(super) fn url(n: u8) -> UrlRecord {
 }
 
 pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
-    Outcome { success, started_at: at(1), ended_at: at(2), generation }
+    Outcome { success, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }
 }
 
 /// A ticket for event number `event` and URL `to`.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ids::{Tenant, UrlId};
@@ -43,6 +44,8 @@ struct Inner {
     failures: HashMap<String, u32>,
     /// How many further attempts are not made, because the sender has run short of something.
     shortages: HashMap<String, (Shortage, u32)>,
+    /// How long these take to answer, beside the time that passes while they are held.
+    slow: HashMap<String, Duration>,
     /// The next request to each of these is answered only when it is let go.
     to_hold: HashSet<String>,
     seen: Vec<Request>,
@@ -104,6 +107,11 @@ impl Receiver {
         self.lock().failures.insert(url.to_owned(), times);
     }
 
+    /// This URL's answers take so long, as its senders see it. No time passes.
+    pub fn answer_after(&self, url: &str, takes: Duration) {
+        self.lock().slow.insert(url.to_owned(), takes);
+    }
+
     /// The next attempts at this URL are not made: the sender has run short of something.
     pub fn run_short(&self, url: &str, shortage: Shortage, times: u32) {
         self.lock().shortages.insert(url.to_owned(), (shortage, times));
@@ -151,6 +159,7 @@ impl Sender for Receiver {
         let mut inner = self.lock();
         let answer = inner.next_answer(&request.url);
         inner.seen[number].status = status_of(&answer);
-        Ok(AttemptResult { response: answer, took: self.clock.now_real().since(arrived.real) })
+        let slow = inner.slow.get(&request.url).copied().unwrap_or_default();
+        Ok(AttemptResult { response: answer, took: self.clock.now_real().since(arrived.real) + slow })
     }
 }

@@ -25,6 +25,7 @@ mod regressions;
 mod releases;
 mod retries;
 mod shortages;
+mod slow_urls;
 mod versions;
 
 use std::time::Duration;

@@ -31,6 +31,7 @@ pub(crate) async fn queues(visibility: Duration) -> (Client, QueueUrls) {
     };
     let urls = QueueUrls {
         first: create("first").await,
+        slow: create("slow").await,
         retry: create("retry").await,
         dead_letters: create("dead").await,
     };

@@ -11,6 +11,7 @@ use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
 use crate::records::{Attempt, DeliveryRecord, Subscription};
 use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
 use crate::rules::health::Outcome;
+use crate::rules::latency::smooth;
 use crate::rules::shortage::Shortage;
 use crate::rules::signing;
 use crate::time::Timestamp;
@@ -78,13 +79,14 @@ impl Attempted {
         &self.ready.subscription.url_id
     }
 
-    /// What it means for the URL.
-    pub(super) fn outcome(&self) -> Outcome {
+    /// What it means for the URL, whose answers before this one took so long.
+    pub(super) fn outcome(&self, recent_ms: u32) -> Outcome {
         Outcome {
             success: self.succeeded(),
             started_at: self.started_at,
             ended_at: self.ended_at,
             generation: self.ready.allowed_by.generation,
+            recent_ms: smooth(recent_ms, self.result.took),
         }
     }
 

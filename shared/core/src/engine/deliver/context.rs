@@ -31,6 +31,8 @@ pub(crate) struct AllowedBy {
     pub(crate) generation: u64,
     /// The attempt before this one failed.
     pub(crate) is_failing: bool,
+    /// How long the URL's recent answers took.
+    pub(crate) recent_ms: u32,
 }
 
 /// Whether a delivery may be attempted now.
@@ -63,7 +65,11 @@ impl DeliveryContext {
         Ok(match typed::<UrlRecord>(url)? {
             Some(url) if url.record.health.state == UrlState::Enabled => {
                 let health = &url.record.health;
-                let allowed_by = AllowedBy { generation: health.generation, is_failing: health.streak > 0 };
+                let allowed_by = AllowedBy {
+                    generation: health.generation,
+                    is_failing: health.streak > 0,
+                    recent_ms: url.record.recent_ms,
+                };
                 Admission::Attempt { subscription, allowed_by }
             }
             _ => Admission::Park { subscription },

@@ -1,18 +1,21 @@
 //! First attempts, a batch at once. No claim is needed: only this message knows of the delivery.
 
-use futures_util::future::{join, join_all};
+use std::sync::atomic::Ordering;
+
+use futures_util::future::{join, join_all, join3};
 
 use super::super::recover::ParkedUrls;
-use super::super::{Engine, Loaded, Result};
+use super::super::{Engine, Loaded, Result, Unavailable};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::bodies::Bodies;
 use super::context::{Admission, DeliveryContext};
 use super::retry::RetryTicket;
 use crate::ids::UrlId;
-use crate::ports::BodyKey;
-use crate::records::{DeliveryRecord, DeliveryTicket, FirstAttempt, LoggedDelivery, NewDelivery};
+use crate::ports::{BodyKey, Delay, Outgoing, QueueName};
+use crate::records::{DeliveryRecord, DeliveryTicket, FirstAttempt, LoggedDelivery, Message, NewDelivery};
 use crate::rules::delivery::{DeliveryState, Reason};
+use crate::rules::latency::is_slow;
 use crate::time::Timestamp;
 
 /// A message that was received this often may be killing functions: it gets a record, and its attempt is claimed like a retry.
@@ -30,6 +33,13 @@ impl FirstMessage {
     fn spared(&self) -> u32 {
         self.receive_count.saturating_sub(1)
     }
+
+    /// As a new message, which has been received zero times: if this one may have been attempted before, it says so.
+    fn sent_on(self) -> Outgoing {
+        let again = self.message.again || self.receive_count > 1;
+        let message = Message::FirstAttempt(FirstAttempt { again, ..self.message });
+        Outgoing { message, delay: Delay::NONE }
+    }
 }
 
 /// What a message turns out to be, once its record was read.
@@ -46,6 +56,8 @@ enum Prepared {
     Attempt(Box<Ready>),
     /// It may not be attempted now, and is recorded like this.
     HoldBack(Box<DeliveryRecord>),
+    /// Its URL answers slowly: another queue is for that.
+    SendToSlowQueue,
 }
 
 impl Engine {
@@ -119,17 +131,24 @@ impl Engine {
             Ok(context) => context,
             Err(error) => return all_failed(batch, &error),
         };
-        let (mut handled, mut ready, mut held_back) = (Handled::new(), Vec::new(), Vec::new());
+        let (mut handled, mut ready, mut held_back, mut slow) =
+            (Handled::new(), Vec::new(), Vec::new(), Vec::new());
         for (slot, first) in batch {
             match self.prepare(&first, &context, &bodies) {
                 Ok(Prepared::Attempt(one)) => ready.push((slot, *one)),
                 Ok(Prepared::HoldBack(record)) => held_back.push((slot, first.message, *record)),
+                Ok(Prepared::SendToSlowQueue) => slow.push((slot, first)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
-        let (held_back, attempted) =
-            join(self.hold_back(held_back), self.attempt_all(ready, &context, until_real)).await;
+        let (held_back, slow, attempted) = join3(
+            self.hold_back(held_back),
+            self.send_to_slow_queue(slow),
+            self.attempt_all(ready, &context, until_real),
+        )
+        .await;
         handled.extend(held_back);
+        handled.extend(slow);
         handled.extend(attempted);
         handled
     }
@@ -151,6 +170,11 @@ impl Engine {
                 record.progress.park();
                 return Ok(Prepared::HoldBack(Box::new(record)));
             }
+            Admission::Attempt { allowed_by, .. }
+                if self.settings.slow_queue && is_slow(allowed_by.recent_ms) =>
+            {
+                return Ok(Prepared::SendToSlowQueue);
+            }
             Admission::Attempt { subscription, allowed_by } => (subscription, allowed_by),
         };
         let body = match &message.body {
@@ -161,6 +185,27 @@ impl Engine {
         record.progress.spared = first.spared();
         let (delivery, body_is_inline) = (Loaded::not_stored(record), message.body.is_some());
         Ok(Prepared::Attempt(Box::new(Ready { delivery, body, subscription, allowed_by, body_is_inline })))
+    }
+
+    /// Each message goes on as it is, so that a slow URL does not keep this queue's messages for other URLs waiting.
+    async fn send_to_slow_queue(&self, slow: Vec<(Slot, FirstMessage)>) -> Handled {
+        if slow.is_empty() {
+            return Handled::new();
+        }
+        let (slots, messages): (Vec<Slot>, Vec<Outgoing>) =
+            slow.into_iter().map(|(slot, first)| (slot, first.sent_on())).unzip();
+        let count = messages.len() as u64;
+        match self.ports.queue.send(QueueName::Slow, messages).await {
+            Ok(()) => {
+                self.counters.sent_to_slow_queue.fetch_add(count, Ordering::Relaxed);
+                slots.into_iter().map(|slot| (slot, Ok(()))).collect()
+            }
+            // Some may have been sent. They come again, and are marked as repeats then.
+            Err(error) => {
+                let error = Unavailable::from(error);
+                slots.into_iter().map(|slot| (slot, Err(error.clone()))).collect()
+            }
+        }
     }
 
     /// Records what may not be attempted, parked or dead.

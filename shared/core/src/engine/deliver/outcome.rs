@@ -15,6 +15,18 @@ use crate::ports::{BodyKey, Outgoing, StoreError, chain};
 use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
 use crate::rules::health::{Outcome, UrlState};
 
+/// The outcomes of attempts at one URL, in the order in which they ended.
+fn outcomes_in_order(mut attempted: Vec<&Attempted>) -> Vec<Outcome> {
+    attempted.sort_by_key(|one| one.ended_at);
+    let mut recent_ms = attempted.first().map_or(0, |one| one.ready.allowed_by.recent_ms);
+    let outcomes = attempted.into_iter().map(|one| {
+        let outcome = one.outcome(recent_ms);
+        recent_ms = outcome.recent_ms;
+        outcome
+    });
+    outcomes.collect()
+}
+
 impl Engine {
     /// One result per attempt, in their order.
     pub(crate) async fn record_outcomes(&self, attempted: &[Attempted]) -> Vec<Result<()>> {
@@ -32,12 +44,12 @@ impl Engine {
     /// One write per URL. A write that fails is dropped: it never sends a message back. Returns the tickets that follow from
     /// changes of state.
     async fn count_on_urls(&self, attempted: &[Attempted]) -> Vec<Outgoing> {
-        let mut by_url: HashMap<(&Tenant, &UrlId), Vec<Outcome>> = HashMap::new();
+        let mut by_url: HashMap<(&Tenant, &UrlId), Vec<&Attempted>> = HashMap::new();
         for one in attempted.iter().filter(|one| !one.is_ours) {
-            by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one.outcome());
+            by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one);
         }
-        let counted = join_all(by_url.into_iter().map(async |((tenant, url_id), mut outcomes)| {
-            outcomes.sort_by_key(|outcome| outcome.ended_at);
+        let counted = join_all(by_url.into_iter().map(async |((tenant, url_id), attempted)| {
+            let outcomes = outcomes_in_order(attempted);
             let now = self.ports.clock.both();
             self.ports.store.count_outcomes(tenant, url_id, outcomes, now).await
         }));

@@ -118,7 +118,7 @@ impl Engine {
         };
         self.check_time(until_real)?;
         let now = self.ports.clock.both();
-        let generation = url.record.health.generation;
+        let (generation, recent_ms) = (url.record.health.generation, url.record.recent_ms);
         let mut leased = url.record;
         let function_timeout = self.ports.clock.to_schedule(self.settings.function_timeout);
         if !leased.lease_probe(now.schedule, function_timeout) {
@@ -132,7 +132,7 @@ impl Engine {
         }
         let delivery = Loaded { record: claimed, version: delivery.version + 1 };
         // The write was conditional on the URL as it was read, so there is no need to read health again.
-        let allowed_by = AllowedBy { generation, is_failing: true };
+        let allowed_by = AllowedBy { generation, is_failing: true, recent_ms };
         let ready = Ready { delivery, body, subscription, allowed_by, body_is_inline: false };
         match self.attempt(ready).await {
             Ok(attempted) => {

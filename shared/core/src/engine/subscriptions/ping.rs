@@ -67,7 +67,7 @@ impl Engine {
             url: subscription.url.clone(),
         };
         let delivery = Loaded::not_stored(DeliveryRecord::new(new, &self.settings.schedule));
-        let allowed_by = AllowedBy { generation: 0, is_failing: false };
+        let allowed_by = AllowedBy { generation: 0, is_failing: false, recent_ms: 0 };
         Ready { delivery, body, subscription, allowed_by, body_is_inline: true }
     }
 }
