@@ -165,7 +165,7 @@ impl Incoming {
         count > MAX_INLINE_DELIVERIES || (count > 0 && self.body.len() > MAX_INLINE_BYTES)
     }
 
-    /// The bodies in all of its messages together.
+    /// The body, as often as it is to be delivered.
     fn inline_bytes(&self) -> usize {
         self.recipients.len() * self.body.len()
     }
@@ -242,6 +242,8 @@ impl Engine {
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
                 self.count_events(tenant, new_events(&resolved).count() as u64);
+                let bytes: usize = new_events(&resolved).map(Incoming::inline_bytes).sum();
+                self.add_waiting(tenant, bytes as u64);
                 return Ok(resolved.iter().map(Resolved::answer).collect());
             }
             retries.again("an id of these events")?;

@@ -18,6 +18,8 @@ use crate::time::Timestamp;
 
 /// How long a producer should wait for receivers to take what waits for them.
 const WAITING_RETRY_AFTER: Duration = Duration::from_secs(10);
+/// How long a measurement of what waits is used, with what is accepted meanwhile added to it.
+const MEASURED_FOR: Duration = Duration::from_millis(250);
 /// A tenant has at most one line of each kind in the log within this time.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// So many tenants are remembered before the first search for those that need not be.
@@ -71,15 +73,34 @@ struct States {
 struct State {
     /// `None`: as good as full.
     bucket: Option<Bucket>,
+    /// `None`: not measured lately.
+    waiting: Option<Measured>,
     /// When the last line of each kind was logged.
     near_logged_at: Option<Timestamp>,
     refused_logged_at: Option<Timestamp>,
+}
+
+/// What waits for a tenant. A tenant has up to ten thousand URLs, and adding up what waits for each takes milliseconds.
+#[derive(Clone)]
+struct Measured {
+    at_real: Timestamp,
+    /// With what was accepted since.
+    bytes: u64,
+    /// The URL for which most waits, if that is more than the tenant may have.
+    largest: Option<(UrlId, String, u64)>,
+}
+
+impl Measured {
+    fn is_fresh(&self, now_real: Timestamp) -> bool {
+        (self.at_real..self.at_real + MEASURED_FOR).contains(&now_real)
+    }
 }
 
 impl State {
     fn can_be_forgotten(&self, now: Timestamp) -> bool {
         let is_old = |at: Option<Timestamp>| at.is_none_or(|at| may_log(at, now));
         self.bucket.is_none_or(|bucket| bucket.is_full(now))
+            && self.waiting.as_ref().is_none_or(|waiting| !waiting.is_fresh(now))
             && is_old(self.near_logged_at)
             && is_old(self.refused_logged_at)
     }
@@ -107,6 +128,25 @@ impl QuotaStates {
         let bucket = states.get(tenant, now).bucket.get_or_insert_with(|| Bucket::full(per_second, now));
         bucket.set_rate(per_second, now);
         bucket.take(events, now)
+    }
+
+    fn waiting(&self, tenant: &Tenant, now_real: Timestamp) -> Option<Measured> {
+        let mut states = self.lock();
+        let waiting = &states.get(tenant, now_real).waiting;
+        waiting.clone().filter(|waiting| waiting.is_fresh(now_real))
+    }
+
+    fn set_waiting(&self, tenant: &Tenant, waiting: Measured) {
+        let mut states = self.lock();
+        let now_real = waiting.at_real;
+        states.get(tenant, now_real).waiting = Some(waiting);
+    }
+
+    fn add_waiting(&self, tenant: &Tenant, bytes: u64) {
+        let mut states = self.lock();
+        if let Some(waiting) = states.by_tenant.get_mut(tenant).and_then(|state| state.waiting.as_mut()) {
+            waiting.bytes = waiting.bytes.saturating_add(bytes);
+        }
     }
 
     fn give_back(&self, tenant: &Tenant, events: u64) {
@@ -200,17 +240,38 @@ impl Engine {
 
     /// The bytes that wait, if that is less than the quota.
     async fn check_waiting(&self, tenant: &Tenant, limit: u64) -> Result<u64, PostError> {
-        let unavailable = crate::engine::Unavailable::from;
-        let bytes = self.ports.backlog.bytes(tenant).await.map_err(unavailable)?.unwrap_or(0);
+        let waiting = match self.quotas.waiting(tenant, self.ports.clock.now_real()) {
+            // A refusal names the URL that holds most.
+            Some(waiting) if waiting.bytes < limit || waiting.largest.is_some() => waiting,
+            _ => self.measure_waiting(tenant, limit).await?,
+        };
+        let Measured { bytes, largest, .. } = waiting;
         if bytes < limit {
             return Ok(bytes);
         }
-        let waiting = self.ports.backlog.of(tenant).await.map_err(unavailable)?.unwrap_or_default();
-        let largest = match waiting.largest {
-            Some((id, bytes)) => self.url_text(tenant, &id).await?.map(|url| (id, url, bytes)),
-            None => None,
-        };
         Err(OverQuota::Waiting { limit, bytes, largest }.into())
+    }
+
+    async fn measure_waiting(&self, tenant: &Tenant, limit: u64) -> Result<Measured> {
+        let at_real = self.ports.clock.now_real();
+        let bytes = self.ports.backlog.bytes(tenant).await?.unwrap_or(0);
+        let mut measured = Measured { at_real, bytes, largest: None };
+        // For the posts that come while this is looked up.
+        self.quotas.set_waiting(tenant, measured.clone());
+        if bytes >= limit {
+            let waiting = self.ports.backlog.of(tenant).await?.unwrap_or_default();
+            measured.largest = match waiting.largest {
+                Some((id, bytes)) => self.url_text(tenant, &id).await?.map(|url| (id, url, bytes)),
+                None => None,
+            };
+            self.quotas.set_waiting(tenant, measured.clone());
+        }
+        Ok(measured)
+    }
+
+    /// What was accepted waits from now on.
+    pub(super) fn add_waiting(&self, tenant: &Tenant, bytes: u64) {
+        self.quotas.add_waiting(tenant, bytes);
     }
 
     /// Only scheme and host: a key that may only post events need not see the rest, which may hold a secret.

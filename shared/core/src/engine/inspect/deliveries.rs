@@ -38,23 +38,36 @@ pub enum ListError {
     Unavailable(#[from] Unavailable),
 }
 
-const PAGE: usize = 100;
+/// How many attempts of a delivery are shown: the newest. A delivery that is replayed over and over has any number of them.
+const MAX_ATTEMPTS_SHOWN: usize = 100;
+/// The same in lists: those of two epochs.
+const MAX_ATTEMPTS_LISTED: usize = 24;
+/// A delivery's record and its log.
+const BESIDE_ATTEMPTS: usize = 2;
 
 impl Engine {
     pub async fn view_delivery(&self, key: &DeliveryKey) -> Result<Option<DeliveryView>> {
-        let mut records = Vec::new();
-        let mut after = None;
-        loop {
-            let query = Query::of(DeliveryRecord::partition(&key.tenant, &key.event_key), PAGE)
-                .prefix(key.subscription_id.as_str())
-                .after(after);
-            let page = self.repository.list::<Record>(query).await?;
-            records.extend(page.items);
-            after = page.next;
-            if after.is_none() {
-                return Ok(DeliveryView::of(records, &self.settings, self.ports.clock.now()));
-            }
+        self.view_with_attempts(key, MAX_ATTEMPTS_SHOWN).await
+    }
+
+    async fn view_with_attempts(
+        &self,
+        key: &DeliveryKey,
+        max_attempts: usize,
+    ) -> Result<Option<DeliveryView>> {
+        let partition = DeliveryRecord::partition(&key.tenant, &key.event_key);
+        // From the end: the log, the attempts from the newest on, and the record.
+        let query = Query::of(partition, max_attempts + BESIDE_ATTEMPTS)
+            .prefix(key.subscription_id.as_str())
+            .descending();
+        let page = self.repository.list::<Record>(query).await?;
+        let mut records = page.items;
+        if page.next.is_some() {
+            let record = self.repository.get_delivery(key).await?;
+            records.extend(record.map(|loaded| Record::Delivery(loaded.record)));
         }
+        let view = DeliveryView::of(records, &self.settings, self.ports.clock.now());
+        Ok(view.map(|view| view.with_newest(max_attempts)))
     }
 
     /// Newest first; those of one event in the order of their ids.
@@ -110,7 +123,8 @@ impl Engine {
     }
 
     pub(super) async fn view_each(&self, keys: &[DeliveryKey]) -> Result<Vec<DeliveryView>> {
-        let views = join_all(keys.iter().map(|key| self.view_delivery(key))).await;
+        let view = |key| self.view_with_attempts(key, MAX_ATTEMPTS_LISTED);
+        let views = join_all(keys.iter().map(view)).await;
         views.into_iter().filter_map(Result::transpose).collect()
     }
 }

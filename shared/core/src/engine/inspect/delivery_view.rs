@@ -20,10 +20,18 @@ pub struct DeliveryView {
     /// Only while it is alive.
     pub due_at: Option<Timestamp>,
     pub expires_at: Option<Timestamp>,
+    /// The newest of them, oldest first.
     pub attempts: Vec<Attempt>,
 }
 
 impl DeliveryView {
+    /// Without the attempts before the newest `max`.
+    pub(super) fn with_newest(mut self, max: usize) -> DeliveryView {
+        let older = self.attempts.len().saturating_sub(max);
+        self.attempts.drain(..older);
+        self
+    }
+
     /// Combines the records of one delivery: record, log and attempts. `None`: only attempts are left of it.
     pub(super) fn of(
         records: impl IntoIterator<Item = Record>,

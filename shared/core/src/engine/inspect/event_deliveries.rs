@@ -33,7 +33,11 @@ impl Engine {
             let count = groups.len();
             for (index, (subscription_id, records)) in groups.into_iter().enumerate() {
                 scanned += records.len();
-                let view = DeliveryView::of(records, &self.settings, self.ports.clock.now());
+                // One that alone fills a page has more attempts than are shown.
+                let view = match records.len() < PAGE {
+                    true => DeliveryView::of(records, &self.settings, self.ports.clock.now()),
+                    false => self.view_delivery(&key_of(subscription_id.clone())).await?,
+                };
                 items.extend(view.filter(|view| filter.wants(view)));
                 let enough = items.len() >= limit || scanned >= MAX_SCANNED;
                 if enough {
@@ -48,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// The records of the next deliveries, each delivery with all of its own, and whether there are more.
+    /// The records of the next deliveries, each delivery with all of its own or with a whole page of them, and whether there are more.
     async fn whole_deliveries(
         &self,
         tenant: &Tenant,
@@ -56,27 +60,21 @@ impl Engine {
         after: Option<&SubscriptionId>,
     ) -> Result<(Vec<(SubscriptionId, Vec<Record>)>, bool)> {
         let mut groups: Vec<(SubscriptionId, Vec<Record>)> = Vec::new();
-        let mut query =
+        let query =
             Query::of(DeliveryRecord::partition(tenant, event_key), PAGE).after(after.map(behind_all_of));
-        loop {
-            let page = self.repository.list::<Record>(query.clone()).await?;
-            for record in page.items {
-                let Some(id) = subscription_of(&record) else { continue };
-                match groups.last_mut() {
-                    Some((last, records)) if *last == *id => records.push(record),
-                    _ => groups.push((id.clone(), vec![record])),
-                }
-            }
-            query.after = page.next;
-            if query.after.is_none() {
-                return Ok((groups, false));
-            }
-            // The page may have ended inside the last one. It comes whole with the next page, unless it fills more than one.
-            if groups.len() > 1 {
-                groups.pop();
-                return Ok((groups, true));
+        let page = self.repository.list::<Record>(query).await?;
+        for record in page.items {
+            let Some(id) = subscription_of(&record) else { continue };
+            match groups.last_mut() {
+                Some((last, records)) if *last == *id => records.push(record),
+                _ => groups.push((id.clone(), vec![record])),
             }
         }
+        // The page may have ended inside the last one, which comes whole with the next page then.
+        if page.next.is_some() && groups.len() > 1 {
+            groups.pop();
+        }
+        Ok((groups, page.next.is_some()))
     }
 }
 
