@@ -23,6 +23,9 @@ const MAX_SHARED_COMMIT_COST: u64 = 512;
 /// How long what follows a commit may take, and how long if jobs are waiting.
 const MAX_FOLLOW_UP_TIME: Duration = Duration::from_millis(10);
 const MAX_HURRIED_FOLLOW_UP_TIME: Duration = Duration::from_millis(2);
+/// What a job may cost while the write-ahead log has to be copied first, and how often the writer looks whether it is.
+const MAX_COST_WHILE_BEHIND: u64 = 8;
+const BEHIND_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// How often an idle writer looks whether its files are still there. A busy one looks at every commit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -143,6 +146,8 @@ struct Line<'a> {
     commands: &'a Receiver<Command>,
     waiting: Turns<Arc<str>, Waiting>,
     stop: bool,
+    /// What a job may cost for now.
+    max_cost: u64,
 }
 
 struct Waiting {
@@ -182,7 +187,12 @@ impl Line<'_> {
     fn next(&mut self) -> Option<(Arc<str>, Waiting)> {
         // A tenant's job that came during a commit takes its turn in it, and does not wait for the next one.
         self.admit_all();
-        self.waiting.next(|_| true)
+        self.waiting.next_within(self.max_cost)
+    }
+
+    /// Whether there is a job that may be done now.
+    fn has_next(&self) -> bool {
+        self.waiting.any(|tenant| self.waiting.next_cost(tenant).is_some_and(|cost| cost <= self.max_cost))
     }
 }
 
@@ -193,9 +203,13 @@ fn work(
     commands: &Receiver<Command>,
     mut after_commit: impl FnMut(&Connection, &mut dyn FnMut() -> bool) -> bool,
 ) {
-    let mut line = Line { commands, waiting: Turns::default(), stop: false };
+    let mut line = Line { commands, waiting: Turns::default(), stop: false, max_cost: u64::MAX };
     let mut more = false;
     while !line.stop || !line.waiting.is_empty() {
+        line.max_cost = if checkpoints.are_behind() && !line.stop { MAX_COST_WHILE_BEHIND } else { u64::MAX };
+        if !line.waiting.is_empty() && !line.has_next() {
+            line.wait(BEHIND_CHECK_INTERVAL);
+        }
         let is_busy = more || line.stop || !line.waiting.is_empty();
         if !is_busy && !line.wait(IDLE_CHECK_INTERVAL) {
             // Readers and the next jobs see what it finds.
