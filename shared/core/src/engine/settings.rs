@@ -28,6 +28,9 @@ pub struct Settings {
     pub max_index_bytes: u64,
     /// How long a replaced signing secret stays valid for signing.
     pub secret_overlap: Duration,
+    /// How many tenants at a time do work that keeps a thread busy for milliseconds, such as signing a large body. Fewer than there are
+    /// threads, so that others need not wait for it.
+    pub max_long_work: usize,
 }
 
 impl Default for Settings {
@@ -41,6 +44,7 @@ impl Default for Settings {
             http_allowed: false,
             max_index_bytes: 64 << 20,
             secret_overlap: Duration::from_secs(24 * 3600),
+            max_long_work: 1,
         }
     }
 }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use futures_util::lock::Mutex as AsyncMutex;
 
@@ -22,9 +21,9 @@ const MAX_FULL_TENANTS: u64 = 4;
 const PAGE: usize = 500;
 /// A cache that is further behind reads all subscriptions again.
 const MAX_CHANGES: u64 = 200;
-/// How much of a search is done before other tasks have their turn: a few milliseconds.
+/// How much of a long search is done before others have their turn: a few milliseconds.
 const WORK_PER_TURN: usize = 50_000;
-/// Before a search counts as long. Every post has this much at once, however many a tenant makes at the same time.
+/// Before a search counts as long. Every post has this much at once, without waiting for a turn.
 const WORK_AT_ONCE: usize = 5_000;
 
 #[derive(Default)]
@@ -198,8 +197,7 @@ impl Engine {
         }
     }
 
-    /// Those that want an event. A search that takes long lets other tasks have their turns, and one tenant has one of those at
-    /// a time.
+    /// Those that want an event. A search that takes long is done in turns.
     pub(super) async fn find_recipients(
         &self,
         tenant: &Tenant,
@@ -208,26 +206,10 @@ impl Engine {
     ) -> Vec<Arc<Member>> {
         let mut search = subscriptions.search(event_type, body);
         if !search.step(WORK_AT_ONCE) {
-            let _turn = self.long_work.turn(tenant).await;
-            while !search.step(WORK_PER_TURN) {
-                yield_now().await;
-            }
+            self.work_in_turns(tenant, || search.step(WORK_PER_TURN)).await;
         }
         search.matched()
     }
-}
-
-/// Lets other tasks run.
-async fn yield_now() {
-    let mut yielded = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]
