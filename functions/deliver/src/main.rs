@@ -1,5 +1,5 @@
-//! Makes attempts. One binary, deployed three times: for first attempts, for retries and for the sweep, so that none of them slows
-//! another.
+//! Makes attempts. One binary, deployed four times: for first attempts, for those of slow URLs, for retries and for the sweep, so that none
+//! of them slows another.
 
 mod handler;
 mod sqs_event;

@@ -202,6 +202,8 @@ impl CommonArgs {
             },
             http_allowed: egress_policy.guard.http_allowed,
             secret_overlap: Duration::from_secs(self.secret_overlap_hours.saturating_mul(3_600)),
+            max_long_work: std::thread::available_parallelism()
+                .map_or(1, |threads| threads.get().div_ceil(2)),
             ..EngineSettings::default()
         };
         Settings {

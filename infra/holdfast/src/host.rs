@@ -100,6 +100,8 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
         timeout: settings.engine.http_timeout,
         // As many as both pumps may use at a time: with fewer, connections would be closed and opened all the time.
         pool_max_idle_per_host: settings.url_concurrency * 2,
+        // The files that are reserved for them.
+        pool_max_idle: settings.first_concurrency + settings.retry_concurrency,
         guard: settings.egress_policy.guard.clone(),
         proxy: settings.egress_policy.proxy.clone(),
         ..EgressConfig::default()

@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 
 use crate::auth::KeyHolder;
 use crate::budget::Held;
+use crate::turns::MAX_SMALL_BYTES;
 use crate::{App, Problem, params};
 
 pub(crate) const MAX_BYTES: usize = 1_000_000;
@@ -19,9 +20,6 @@ pub(crate) const MAX_BYTES: usize = 1_000_000;
 /// see the answer.
 const MAX_DISCARDED_BYTES: usize = 8_000_000;
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Parsing a larger body takes up to milliseconds without a pause. It gets a thread of its own, so that the system divides the
-/// processor between it and the requests of others.
-const MAX_PARSED_HERE_BYTES: usize = 32_000;
 
 pub(crate) struct RequestBody {
     app: Arc<App>,
@@ -37,8 +35,8 @@ impl RequestBody {
         parse: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
     ) -> Result<(T, Held), Problem> {
         let RequestBody { app, holder, bytes, held } = self;
-        let turn = app.turns.to_parse.take(&holder).await;
-        if bytes.len() <= MAX_PARSED_HERE_BYTES {
+        let turn = app.turns.to_parse(&holder, bytes.len()).await;
+        if bytes.len() <= MAX_SMALL_BYTES {
             return Ok((parse(&bytes)?, held));
         }
         let parse_all = move || {

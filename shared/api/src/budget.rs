@@ -1,5 +1,5 @@
-//! The memory that the bodies of requests take, from the first byte that arrives until the request is answered: so much in total, and a
-//! part of it for each holder of keys.
+//! The memory that the bodies of requests take, from the first byte that arrives until the request is answered, and that large responses
+//! take until the client has them: so much in total, and a part of it for each holder of keys.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,8 +10,10 @@ use crate::Problem;
 use crate::auth::KeyHolder;
 use crate::body::MAX_BYTES;
 
-/// For the bodies of all requests at the same time.
+/// For the bodies of all requests at the same time, and for all large responses.
 const MAX_HELD_BYTES: usize = 256_000_000;
+/// More than the largest page of a list.
+const MAX_RESPONSE_BYTES: usize = 16_000_000;
 /// A holder gets one part of what the others leave, of so many. So however many fill their parts, something is left for the next one.
 const PARTS: usize = 4;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -25,19 +27,44 @@ pub(crate) enum OverBudget {
     Holder,
 }
 
-/// Whether a holder that has `own` bytes may hold `more` of the `max` that there are for all, while the others hold `others`. A part is at
-/// least one whole body.
-fn check(max: usize, others: usize, own: usize, more: usize) -> Result<(), OverBudget> {
+/// What is held.
+#[derive(Clone, Copy)]
+enum What {
+    Bodies,
+    Responses,
+}
+
+impl What {
+    /// A part is at least one whole body or response.
+    fn min_part(self) -> usize {
+        match self {
+            What::Bodies => MAX_BYTES,
+            What::Responses => MAX_RESPONSE_BYTES,
+        }
+    }
+
+    /// In the problem that is answered.
+    fn in_words(self) -> &'static str {
+        match self {
+            What::Bodies => "bodies of",
+            What::Responses => "responses that clients have not read yet to",
+        }
+    }
+}
+
+/// Whether a holder that has `own` bytes may hold `more` of the `max` that there are for all, while the others hold `others`.
+fn check(what: What, max: usize, others: usize, own: usize, more: usize) -> Result<(), OverBudget> {
     let wanted = own.saturating_add(more);
     let left = max.saturating_sub(others);
     if wanted > left {
         return Err(OverBudget::Total);
     }
-    if wanted > (left / PARTS).max(MAX_BYTES) { Err(OverBudget::Holder) } else { Ok(()) }
+    if wanted > (left / PARTS).max(what.min_part()) { Err(OverBudget::Holder) } else { Ok(()) }
 }
 
-/// The bytes that all bodies hold.
-pub(crate) struct BodyBudget {
+/// The bytes that all bodies, or all responses, hold.
+pub(crate) struct Budget {
+    what: What,
     max_bytes: usize,
     held: Mutex<HeldBytes>,
 }
@@ -49,13 +76,15 @@ struct HeldBytes {
     by_holder: HashMap<KeyHolder, usize>,
 }
 
-impl Default for BodyBudget {
-    fn default() -> BodyBudget {
-        BodyBudget { max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
+impl Budget {
+    pub(crate) fn for_bodies() -> Budget {
+        Budget { what: What::Bodies, max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
     }
-}
 
-impl BodyBudget {
+    pub(crate) fn for_responses() -> Budget {
+        Budget { what: What::Responses, max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
+    }
+
     /// Of a new request, which holds nothing yet.
     pub(crate) fn held_by(self: &Arc<Self>, holder: KeyHolder) -> Held {
         Held { budget: Arc::clone(self), holder, bytes: 0 }
@@ -67,9 +96,9 @@ impl BodyBudget {
     }
 }
 
-/// What the body of one request holds. Given back when it is dropped.
+/// What the body of one request, or the response to it, holds. Given back when it is dropped.
 pub(crate) struct Held {
-    budget: Arc<BodyBudget>,
+    budget: Arc<Budget>,
     holder: KeyHolder,
     bytes: usize,
 }
@@ -78,7 +107,7 @@ impl Held {
     pub(crate) fn grow(&mut self, more: usize) -> Result<(), OverBudget> {
         let mut held = self.budget.lock();
         let own = held.by_holder.get(&self.holder).copied().unwrap_or(0);
-        check(self.budget.max_bytes, held.total - own, own, more)?;
+        check(self.budget.what, self.budget.max_bytes, held.total - own, own, more)?;
         held.total += more;
         held.by_holder.insert(self.holder.clone(), own + more);
         self.bytes += more;
@@ -101,17 +130,18 @@ impl Held {
     }
 
     pub(crate) fn problem(&self, over: OverBudget) -> Problem {
+        let what = self.budget.what.in_words();
         match over {
-            OverBudget::Total => Problem::unavailable(
-                "The bodies of all requests in progress take as much memory as they may; send the request again after 1 s.",
-            ),
+            OverBudget::Total => Problem::unavailable(format!(
+                "The {what} all requests in progress take as much memory as they may; send the request again after 1 s."
+            )),
             OverBudget::Holder => {
                 let whose = match self.holder {
                     KeyHolder::Tenant(_) => "of this tenant",
                     KeyHolder::Operators => "with operator keys",
                 };
                 let detail = format!(
-                    "The bodies of the requests {whose} that are in progress take as much memory as they may; send fewer or smaller \
+                    "The {what} the requests {whose} that are in progress take as much memory as they may; send fewer or smaller \
                      ones at the same time, and this one again after 1 s."
                 );
                 Problem::too_many(RETRY_AFTER, detail)
@@ -150,14 +180,24 @@ mod tests {
             (256, 0, 1, Err(OverBudget::Total)),
         ];
         for (others, own, more, expected) in cases {
-            let found = check(256 * MB, others * MB, own * MB, more * MB);
+            let found = check(What::Bodies, 256 * MB, others * MB, own * MB, more * MB);
             assert_eq!(found, expected, "{others} {own} {more}");
         }
     }
 
     #[test]
+    fn a_holder_without_a_response_may_have_one_as_long_as_it_fits() {
+        let check = |others, own, more| check(What::Responses, 256 * MB, others * MB, own * MB, more * MB);
+        assert_eq!(check(0, 48, 12), Ok(()));
+        assert_eq!(check(0, 60, 12), Err(OverBudget::Holder));
+        assert_eq!(check(240, 0, 12), Ok(()));
+        assert_eq!(check(240, 12, 12), Err(OverBudget::Total));
+        assert_eq!(check(250, 0, 12), Err(OverBudget::Total));
+    }
+
+    #[test]
     fn what_is_held_is_given_back_to_its_holder() {
-        let budget = Arc::new(BodyBudget { max_bytes: 8 * MB, held: Mutex::default() });
+        let budget = Arc::new(Budget { max_bytes: 8 * MB, ..Budget::for_bodies() });
         let of = |name: &str| budget.held_by(KeyHolder::Tenant(name.into()));
         let (mut one, mut two) = (of("a"), of("a"));
         one.grow(MB).unwrap();
@@ -174,7 +214,7 @@ mod tests {
 
     #[test]
     fn tenants_together_never_hold_more_than_the_total() {
-        let budget = Arc::new(BodyBudget { max_bytes: 8 * MB, held: Mutex::default() });
+        let budget = Arc::new(Budget { max_bytes: 8 * MB, ..Budget::for_bodies() });
         let mut held: Vec<Held> =
             (0..20).map(|n| budget.held_by(KeyHolder::Tenant(format!("t{n}").as_str().into()))).collect();
         let grown: Vec<_> = held.iter_mut().map(|held| held.grow(MB)).collect();

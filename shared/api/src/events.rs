@@ -32,6 +32,7 @@ pub(crate) async fn accept(
     Producer { app, tenant }: Producer,
     body: RequestBody,
 ) -> Result<Response, Problem> {
+    let _turn = app.turns.to_post(&tenant).await?;
     let ((events, is_list), _held) = body.parse(parse_events).await?;
     let Posted { accepted, warnings } = post_with_retries(&app, &tenant, &events, is_list).await?;
     #[derive(Serialize)]

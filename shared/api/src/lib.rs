@@ -31,7 +31,7 @@ use std::sync::Arc;
 use holdfast_core::engine::Engine;
 
 pub use auth::{BuiltIn, HashedKey, KeyUse, Keys};
-use budget::BodyBudget;
+use budget::Budget;
 pub use openapi::DOCUMENT;
 pub use problem::{FieldError, Problem};
 pub use routes::{ROUTES, router};
@@ -41,12 +41,14 @@ pub struct App {
     pub engine: Arc<Engine>,
     pub keys: Keys,
     pub(crate) turns: Turns,
-    pub(crate) bodies: Arc<BodyBudget>,
+    pub(crate) bodies: Arc<Budget>,
+    pub(crate) responses: Arc<Budget>,
 }
 
 impl App {
     #[must_use]
     pub fn new(engine: Arc<Engine>, keys: Keys) -> App {
-        App { engine, keys, turns: Turns::default(), bodies: Arc::default() }
+        let (bodies, responses) = (Arc::new(Budget::for_bodies()), Arc::new(Budget::for_responses()));
+        App { engine, keys, turns: Turns::default(), bodies, responses }
     }
 }

@@ -58,7 +58,7 @@ routes! {
 /// The only middleware is that of the turns: `response` and `problem` set all headers.
 pub fn router(app: Arc<App>) -> Router {
     with_routes(Router::new())
-        .route_layer(middleware::from_fn(turns::keep_until_sent))
+        .route_layer(middleware::from_fn_with_state(Arc::clone(&app), turns::keep_until_sent))
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)

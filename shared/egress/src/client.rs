@@ -20,6 +20,7 @@ use rustls::{ClientConfig, RootCertStore};
 use crate::certificates::ShortChains;
 use crate::config::EgressConfig;
 use crate::connector::{Connector, ProxyRoute};
+use crate::idle::IdleConnections;
 use crate::meter::{Meter, MeteredAttempt};
 use crate::resolver::GuardedResolver;
 use crate::response::MAX_RESPONSE_BYTES;
@@ -73,7 +74,8 @@ impl HttpClient {
             None => resolver,
         };
         let proxy_auth = proxy.as_ref().and_then(|proxy| proxy.auth.clone());
-        let connector = Connector::new(resolver, tls(config)?, proxy, config.timeout);
+        let idle = IdleConnections::new(config.pool_max_idle);
+        let connector = Connector::new(resolver, tls(config)?, proxy, config.timeout, idle);
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())

@@ -18,6 +18,8 @@ pub struct EgressConfig {
     pub pool_idle_timeout: Duration,
     /// How many unused connections are kept per receiver.
     pub pool_max_idle_per_host: usize,
+    /// How many unused connections are kept in all. Of more, the one that has been idle longest is closed.
+    pub pool_max_idle: usize,
     /// Certificate authorities (DER) that are trusted in addition to the public ones, for receivers in a private network.
     pub extra_roots: Vec<Vec<u8>>,
     pub lookups: LookupLimits,
@@ -73,6 +75,7 @@ impl Default for EgressConfig {
             proxy: None,
             pool_idle_timeout: Duration::from_secs(4),
             pool_max_idle_per_host: 32,
+            pool_max_idle: 256,
             extra_roots: Vec::new(),
             lookups: LookupLimits::default(),
         }

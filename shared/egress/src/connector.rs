@@ -17,6 +17,7 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::idle::IdleConnections;
 use crate::meter::Metered;
 use crate::resolver::GuardedResolver;
 
@@ -56,6 +57,7 @@ impl Connector {
         tls: ClientConfig,
         proxy: Option<ProxyRoute>,
         timeout: Duration,
+        idle: Arc<IdleConnections>,
     ) -> Connector {
         let mut tcp = HttpConnector::new_with_resolver(resolver);
         tcp.enforce_http(false);
@@ -63,7 +65,7 @@ impl Connector {
         tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
         // Divided between the addresses of a name, so that one dead address does not use up the deadline of the attempt.
         tcp.set_connect_timeout(Some(timeout));
-        let metered = MeteredConnector(tcp);
+        let metered = MeteredConnector { tcp, idle };
         let route = match proxy {
             None => Route::Direct(with_tls(metered, tls)),
             Some(proxy) => {
@@ -120,7 +122,10 @@ impl Service<Uri> for Connector {
 
 /// Counts what is read from the first byte, before TLS.
 #[derive(Clone)]
-struct MeteredConnector(HttpConnector<GuardedResolver>);
+struct MeteredConnector {
+    tcp: HttpConnector<GuardedResolver>,
+    idle: Arc<IdleConnections>,
+}
 
 impl Service<Uri> for MeteredConnector {
     type Response = TokioIo<Metered<TcpStream>>;
@@ -128,12 +133,12 @@ impl Service<Uri> for MeteredConnector {
     type Future = Connecting<Self::Response>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx).map_err(Into::into)
+        self.tcp.poll_ready(cx).map_err(Into::into)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let connecting = self.0.call(uri);
-        Box::pin(async { Ok(TokioIo::new(Metered::new(connecting.await?.into_inner()))) })
+        let (connecting, idle) = (self.tcp.call(uri), Arc::clone(&self.idle));
+        Box::pin(async { Ok(TokioIo::new(Metered::new(connecting.await?.into_inner(), idle))) })
     }
 }
 

@@ -18,7 +18,7 @@
 //! - At most [`MAX_ATTEMPT_BYTES`] are read for an attempt, counted from the first byte of the connection, at most
 //!   [`MAX_RESPONSE_BYTES`] of them as the response's body, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is invisible.
 //!
-//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them. `lookup` asks the name servers, `names`
+//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them, and `idle` limits how many are kept. `lookup` asks the name servers, `names`
 //! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
@@ -27,6 +27,7 @@ mod client;
 mod config;
 mod connector;
 mod failure;
+mod idle;
 mod lookup;
 mod meter;
 mod names;

@@ -15,6 +15,8 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use crate::idle::{IdleConnections, KeptConnection};
+
 /// How many bytes an attempt reads in all: TLS handshake, heads, informational responses and body. More ends the connection.
 pub const MAX_ATTEMPT_BYTES: usize = 256 * 1024;
 
@@ -25,7 +27,10 @@ pub(crate) struct TooManyBytes;
 /// How much may still be read from a connection. Each attempt on it adds [`MAX_ATTEMPT_BYTES`], and what an attempt leaves unused
 /// is not saved up: HTTP/2 makes many attempts at a time, and their bytes cannot be told apart here.
 #[derive(Debug)]
-pub(crate) struct Meter(Mutex<Allowance>);
+pub(crate) struct Meter {
+    allowance: Mutex<Allowance>,
+    idle: Arc<IdleConnections>,
+}
 
 #[derive(Debug)]
 struct Allowance {
@@ -34,19 +39,26 @@ struct Allowance {
     /// The receiver does not read what was sent.
     is_blocked: bool,
     is_given_up: bool,
+    /// Its number among the idle connections, while no attempt uses it.
+    idle_number: Option<u64>,
+    /// Too many connections are idle, and this one is to be closed.
+    is_unwanted: bool,
     /// The task of the connection.
     task: Option<Waker>,
 }
 
 impl Meter {
-    fn new() -> Arc<Meter> {
-        Arc::new(Meter(Mutex::new(Allowance {
+    fn new(idle: Arc<IdleConnections>) -> Arc<Meter> {
+        let allowance = Allowance {
             bytes_left: MAX_ATTEMPT_BYTES,
             attempts: 0,
             is_blocked: false,
             is_given_up: false,
+            idle_number: None,
+            is_unwanted: false,
             task: None,
-        })))
+        };
+        Arc::new(Meter { allowance: Mutex::new(allowance), idle })
     }
 
     /// The meter of the connection that a request was given, where there is one.
@@ -59,6 +71,7 @@ impl Meter {
     /// Counts an attempt on this connection until the value is dropped.
     pub(crate) fn start_attempt(self: Arc<Meter>) -> MeteredAttempt {
         let mut allowance = self.lock();
+        self.use_again(&mut allowance);
         allowance.attempts += 1;
         let max_bytes = MAX_ATTEMPT_BYTES * allowance.attempts;
         allowance.bytes_left = (allowance.bytes_left + MAX_ATTEMPT_BYTES).min(max_bytes);
@@ -80,7 +93,27 @@ impl Meter {
     }
 
     fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
-        self.lock().is_blocked = result.is_pending();
+        let mut allowance = self.lock();
+        allowance.is_blocked = result.is_pending();
+        // A request may be written before its attempt is counted here, and must not be broken off.
+        self.use_again(&mut allowance);
+    }
+
+    fn use_again(&self, allowance: &mut Allowance) {
+        allowance.is_unwanted = false;
+        if let Some(number) = allowance.idle_number.take() {
+            self.idle.release(number);
+        }
+    }
+
+    /// Closes it, unless it was used since it got this number.
+    fn close_idle(&self, number: u64) {
+        let mut allowance = self.lock();
+        if allowance.idle_number == Some(number) {
+            allowance.idle_number = None;
+            allowance.is_unwanted = true;
+            allowance.wake();
+        }
     }
 
     fn spend(&self, bytes: usize) -> Result<(), TooManyBytes> {
@@ -90,7 +123,15 @@ impl Meter {
     }
 
     fn lock(&self) -> MutexGuard<'_, Allowance> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.allowance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Allowance {
+    fn wake(&mut self) {
+        if let Some(task) = self.task.take() {
+            task.wake();
+        }
     }
 }
 
@@ -111,18 +152,28 @@ impl Drop for MeteredAttempt {
     fn drop(&mut self) {
         let mut allowance = self.meter.lock();
         allowance.attempts -= 1;
+        let mut unwanted = None;
         // With HTTP/2, other attempts may still use the connection.
         if allowance.attempts == 0 && (!self.is_complete || allowance.is_blocked) {
             allowance.is_given_up = true;
-            if let Some(task) = allowance.task.take() {
-                task.wake();
-            }
+            allowance.wake();
+        } else if allowance.attempts == 0 {
+            let (number, oldest) = self.meter.idle.keep(Arc::downgrade(&self.meter));
+            allowance.idle_number = Some(number);
+            unwanted = oldest;
         }
         allowance.bytes_left = match allowance.attempts {
             // For the next attempt on this connection, whose first bytes may come before it is counted.
             0 => MAX_ATTEMPT_BYTES,
             others => allowance.bytes_left.min(MAX_ATTEMPT_BYTES * others),
         };
+        // Two connections are never locked at the same time.
+        drop(allowance);
+        if let Some(KeptConnection { number, meter }) = unwanted
+            && let Some(meter) = meter.upgrade()
+        {
+            meter.close_idle(number);
+        }
     }
 }
 
@@ -145,8 +196,14 @@ pub(crate) struct Metered<T> {
 }
 
 impl<T> Metered<T> {
-    pub(crate) fn new(io: T) -> Metered<T> {
-        Metered { io, meter: Meter::new() }
+    pub(crate) fn new(io: T, idle: Arc<IdleConnections>) -> Metered<T> {
+        Metered { io, meter: Meter::new(idle) }
+    }
+}
+
+impl<T> Drop for Metered<T> {
+    fn drop(&mut self) {
+        self.meter.use_again(&mut self.meter.lock());
     }
 }
 
@@ -163,6 +220,10 @@ impl<T: AsyncRead + Reset + Unpin> AsyncRead for Metered<T> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(cx)?;
+        if self.meter.lock().is_unwanted {
+            // As if the receiver had closed it: a request that is not sent yet takes another connection.
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
         match self.meter.spend(buf.filled().len() - before) {
@@ -235,7 +296,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_endless_receiver_is_cut_off_before_and_during_an_attempt() {
-        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        let mut connection = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(1));
         assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
         let _attempt = Arc::clone(&connection.meter).start_attempt();
         assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
@@ -243,7 +304,7 @@ mod tests {
 
     #[tokio::test]
     async fn attempts_at_a_time_have_their_bytes_each_and_save_nothing_up() {
-        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        let mut connection = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(1));
         for _ in 0..10 {
             Arc::clone(&connection.meter).start_attempt().complete();
         }
@@ -254,8 +315,41 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn of_too_many_idle_connections_the_one_that_was_idle_longest_is_closed() {
+        let idle = IdleConnections::new(2);
+        let mut connections: Vec<_> =
+            (0..4).map(|_| Metered::new(tokio::io::repeat(b'x'), Arc::clone(&idle))).collect();
+        let use_once = |connection: &Metered<_>| Arc::clone(&connection.meter).start_attempt().complete();
+        for used in [0, 1, 0, 2] {
+            use_once(&connections[used]);
+        }
+        let running = Arc::clone(&connections[2].meter).start_attempt();
+        use_once(&connections[3]);
+        let mut is_open = Vec::new();
+        for connection in &mut connections {
+            is_open.push(connection.read(&mut [0]).await.unwrap() > 0);
+        }
+        assert_eq!(is_open, [true, false, true, true]);
+        running.complete();
+        assert_eq!(connections[0].read(&mut [0]).await.unwrap(), 0, "it has been idle longest by now");
+        drop(connections);
+        let next = Metered::new(tokio::io::repeat(b'x'), Arc::clone(&idle));
+        use_once(&next);
+        assert!(!next.meter.lock().is_unwanted, "those that are closed do not count");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_written_to_is_not_idle() {
+        let mut connection = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(0));
+        Arc::clone(&connection.meter).start_attempt().complete();
+        assert!(connection.meter.lock().is_unwanted);
+        connection.meter.wrote(&Poll::Ready(Ok(())));
+        assert_eq!(connection.read(&mut [0]).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
     async fn a_connection_ends_with_the_last_attempt_on_it_that_was_given_up() {
-        let mut connection = Metered::new(tokio::io::repeat(b'x'));
+        let mut connection = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(1));
         let (one, two) =
             (Arc::clone(&connection.meter).start_attempt(), Arc::clone(&connection.meter).start_attempt());
         drop(one);

@@ -1,12 +1,16 @@
 //! When the write-ahead log is copied into the database file, and by which thread.
 //!
 //! Copying takes long, and commits must not wait for it: a thread of its own copies and flushes, while the writing thread goes on and
-//! adds to the log. SQLite starts the log anew only if all of it is copied when a commit begins, so the writing thread copies the short
-//! rest itself.
+//! adds to the log. SQLite starts the log anew only if all of it is copied when a commit begins, and if no read that began before that is
+//! under way. So the writing thread copies the short rest itself and waits a moment for such reads: reads that begin then need no log.
+//!
+//! If commits are faster than copying, the log would grow to its limit, where all have to wait. Before that, only small jobs are done
+//! until the copying has caught up.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -22,6 +26,12 @@ const PASS_PAGES: u32 = 4_000;
 const MAX_REST_PAGES: u32 = 400;
 /// 64 MB. If the log has grown to this size, because commits are faster than copying, the writing thread copies all of it.
 const MAX_LOG_PAGES: u32 = 16_384;
+/// 32 MB. From this size on, large jobs wait for the copying.
+const SLOW_LOG_PAGES: u32 = MAX_LOG_PAGES / 2;
+/// How long the writing thread waits for reads that use the log. Most are done within a millisecond; a backup is not.
+const MAX_READERS_WAIT: Duration = Duration::from_millis(20);
+/// How long other statements wait for locks, as rusqlite sets it.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much is in the log, and how much of that is in the database file too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +89,10 @@ impl Plan {
         Step::StartPass
     }
 
+    fn is_behind(&self) -> bool {
+        self.is_passing && self.last_pages >= SLOW_LOG_PAGES
+    }
+
     /// `copied`: how much of the log the pass has copied and flushed, or `None` if it failed.
     fn after_pass(&mut self, copied: Option<u32>) {
         self.is_passing = false;
@@ -133,7 +147,7 @@ impl Checkpoints {
             match step {
                 // Fails only if the thread has panicked. Then the log grows to its limit, and this thread copies it.
                 Step::StartPass => drop(self.start.as_ref().map(|start| start.try_send(()))),
-                Step::CopyRest => drop(checkpoint(connection, "PASSIVE")?),
+                Step::CopyRest => restart(connection)?,
                 Step::Nothing | Step::AwaitPass => {}
             }
             Ok(())
@@ -141,6 +155,13 @@ impl Checkpoints {
         if let Err(error) = done {
             report(&error);
         }
+    }
+}
+
+impl Checkpoints {
+    /// Whether the copying needs time to catch up.
+    pub(crate) fn are_behind(&self) -> bool {
+        self.plan.is_behind()
     }
 }
 
@@ -174,6 +195,14 @@ fn pass(connection: &Connection, watch: &Watch) -> Option<u32> {
 
 fn report(error: &dyn std::error::Error) {
     tracing::error!(%error, "the write-ahead log could not be copied into the database file; it grows until it can");
+}
+
+/// Copies the rest of the log, and makes the next commit start it anew, unless reads that use it take long.
+fn restart(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(MAX_READERS_WAIT)?;
+    let copied = checkpoint(connection, "RESTART");
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    copied.map(drop)
 }
 
 /// Copies as much of the log as the mode says, and returns what is in it. `NOOP` copies nothing.
@@ -225,6 +254,22 @@ mod tests {
         assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, 0)), Step::AwaitPass);
         plan.after_pass(Some(PASS_PAGES));
         assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, PASS_PAGES)), Step::CopyRest);
+    }
+
+    #[test]
+    fn large_jobs_wait_while_a_pass_is_late() {
+        let mut plan = Plan::NEW;
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES, 0)), Step::StartPass);
+        assert!(plan.is_behind());
+        plan.after_pass(Some(1_000));
+        assert!(!plan.is_behind(), "if a reader is in the way, waiting does not help");
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 10, 1_000)), Step::StartPass);
+        assert!(plan.is_behind());
+        plan.after_pass(Some(SLOW_LOG_PAGES));
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 20, SLOW_LOG_PAGES)), Step::CopyRest);
+        assert!(!plan.is_behind());
+        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
+        assert!(!plan.is_behind(), "the log is short");
     }
 
     #[test]

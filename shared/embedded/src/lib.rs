@@ -20,7 +20,6 @@ mod readers;
 mod rows;
 mod schema;
 mod store;
-mod turns;
 mod writer;
 
 #[cfg(test)]

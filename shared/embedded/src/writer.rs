@@ -4,6 +4,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use holdfast_core::ports::Clock;
+use holdfast_core::rules::turns::Turns;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -11,16 +12,20 @@ use crate::checkpoints::Checkpoints;
 use crate::database::Database;
 use crate::error::{Failure, OpenError};
 use crate::lane::Lane;
-use crate::turns::Turns;
 
 /// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long. Sooner if the
 /// commit has jobs of several tenants, because some of them may be waiting for a tenant with many.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
 const MAX_COMMIT_TIME: Duration = Duration::from_millis(20);
 const MAX_SHARED_COMMIT_TIME: Duration = Duration::from_millis(5);
+/// How much the jobs of a shared commit may cost: 2 MB, which take a few milliseconds to flush.
+const MAX_SHARED_COMMIT_COST: u64 = 512;
 /// How long what follows a commit may take, and how long if jobs are waiting.
 const MAX_FOLLOW_UP_TIME: Duration = Duration::from_millis(10);
 const MAX_HURRIED_FOLLOW_UP_TIME: Duration = Duration::from_millis(2);
+/// What a job may cost while the write-ahead log has to be copied first, and how often the writer looks whether it is.
+const MAX_COST_WHILE_BEHIND: u64 = 8;
+const BEHIND_CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// How often an idle writer looks whether its files are still there. A busy one looks at every commit.
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -139,13 +144,15 @@ impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closu
 /// The jobs in line, and whether the thread is to end after them.
 struct Line<'a> {
     commands: &'a Receiver<Command>,
-    waiting: Turns<Waiting>,
+    waiting: Turns<Arc<str>, Waiting>,
     stop: bool,
+    /// What a job may cost for now.
+    max_cost: u64,
 }
 
 struct Waiting {
-    lane: Arc<str>,
     job: Box<dyn Job>,
+    cost: u64,
 }
 
 impl Line<'_> {
@@ -168,18 +175,24 @@ impl Line<'_> {
 
     fn admit(&mut self, command: Command) {
         match command {
-            Command::Write(Lane(lane), job) => {
-                self.waiting.push(&Arc::clone(&lane), Waiting { lane, job });
+            Command::Write(Lane { tenant, cost }, job) => {
+                self.waiting.push(&tenant, Waiting { job, cost }, cost);
             }
             Command::Nudge => {}
             Command::Stop => self.stop = true,
         }
     }
 
-    fn next(&mut self) -> Option<Waiting> {
+    /// Whose job is next, and the job.
+    fn next(&mut self) -> Option<(Arc<str>, Waiting)> {
         // A tenant's job that came during a commit takes its turn in it, and does not wait for the next one.
         self.admit_all();
-        self.waiting.next(|_| true)
+        self.waiting.next_within(self.max_cost)
+    }
+
+    /// Whether there is a job that may be done now.
+    fn has_next(&self) -> bool {
+        self.waiting.any(|tenant| self.waiting.next_cost(tenant).is_some_and(|cost| cost <= self.max_cost))
     }
 }
 
@@ -190,18 +203,24 @@ fn work(
     commands: &Receiver<Command>,
     mut after_commit: impl FnMut(&Connection, &mut dyn FnMut() -> bool) -> bool,
 ) {
-    let mut line = Line { commands, waiting: Turns::default(), stop: false };
+    let mut line = Line { commands, waiting: Turns::default(), stop: false, max_cost: u64::MAX };
     let mut more = false;
     while !line.stop || !line.waiting.is_empty() {
+        line.max_cost = if checkpoints.are_behind() && !line.stop { MAX_COST_WHILE_BEHIND } else { u64::MAX };
+        if !line.waiting.is_empty() && !line.has_next() {
+            line.wait(BEHIND_CHECK_INTERVAL);
+        }
         let is_busy = more || line.stop || !line.waiting.is_empty();
         if !is_busy && !line.wait(IDLE_CHECK_INTERVAL) {
             // Readers and the next jobs see what it finds.
             let _ = database.watch.check();
         }
         let started = clock.now_real();
-        finish(database, &mut line, |done, is_shared| {
-            let limit = if is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
-            done < MAX_JOBS_PER_COMMIT && clock.now_real().since(started) < limit
+        finish(database, &mut line, |commit| {
+            let limit = if commit.is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
+            commit.jobs < MAX_JOBS_PER_COMMIT
+                && !(commit.is_shared && commit.cost >= MAX_SHARED_COMMIT_COST)
+                && clock.now_real().since(started) < limit
         });
         checkpoints.after_commit(&database.connection);
         let started = clock.now_real();
@@ -214,22 +233,33 @@ fn work(
     }
 }
 
-/// Makes and commits the next jobs: at least one, and more while there is time. `has_time` gets how many there are, and whether they
-/// are of several tenants.
-fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(usize, bool) -> bool) {
-    let Some(Waiting { lane, job }) = line.next() else { return };
+/// What is in a commit.
+struct Size {
+    jobs: usize,
+    cost: u64,
+    /// Whether they are of several tenants.
+    is_shared: bool,
+}
+
+/// Makes and commits the next jobs: at least one, and more while there is time.
+fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(&Size) -> bool) {
+    let Some((tenant, Waiting { job, cost })) = line.next() else { return };
     let mut jobs = vec![job];
     if database.watch.is_intact().is_err() {
         return acknowledge(database, jobs);
     }
     let committed = transact(&database.connection, |connection| {
-        let mut is_shared = false;
+        let mut size = Size { jobs: 1, cost, is_shared: false };
         while let Some(job) = jobs.last_mut() {
             job.run(connection)?;
-            match has_time(jobs.len(), is_shared).then(|| line.next()).flatten() {
-                Some(next) => {
-                    is_shared |= next.lane != lane;
-                    jobs.push(next.job);
+            match has_time(&size).then(|| line.next()).flatten() {
+                Some((next, Waiting { job, cost })) => {
+                    size = Size {
+                        jobs: size.jobs + 1,
+                        cost: size.cost.saturating_add(cost),
+                        is_shared: size.is_shared || next != tenant,
+                    };
+                    jobs.push(job);
                 }
                 None => break,
             }

@@ -12,9 +12,11 @@ mod filters;
 mod flood;
 mod hostile_answers;
 mod idle_connections;
+mod many_tenants;
 mod receivers;
 mod report;
 mod server;
+mod signatures;
 mod slow_bodies;
 mod slow_urls;
 mod stranger;
@@ -68,6 +70,8 @@ pub fn all() -> Vec<Attack> {
         attack!(event_types, 600),
         attack!(stranger, 300),
         attack!(slow_bodies, 300),
+        attack!(many_tenants, 600),
+        attack!(signatures, 600),
     ]
 }
 

@@ -20,6 +20,7 @@ pub(super) struct Tenant {
 /// A subscription that was created.
 #[derive(Clone, Debug)]
 pub(super) struct Subscribed {
+    pub(super) id: String,
     pub(super) url_id: String,
 }
 
@@ -31,6 +32,15 @@ impl Tenant {
         host.key = key;
         host.tenant = name.to_owned();
         Ok(Tenant { host })
+    }
+
+    /// So many tenants with names of their own.
+    pub(super) async fn several(server: &Server, count: usize) -> Result<Vec<Tenant>> {
+        let mut tenants = Vec::new();
+        for number in 0..count {
+            tenants.push(Tenant::new(server, &format!("attacker-{number}")).await?);
+        }
+        Ok(tenants)
     }
 
     /// The server was restarted on another port.
@@ -54,7 +64,8 @@ impl Tenant {
 
     pub(super) async fn subscribe(&self, body: &Value) -> Result<Subscribed> {
         let created = self.post("/v1/subscriptions", body.to_string()).await?.expect(201)?;
-        Ok(Subscribed { url_id: text(&created, "url_id")?.to_owned() })
+        let (id, url_id) = (text(&created, "id")?.to_owned(), text(&created, "url_id")?.to_owned());
+        Ok(Subscribed { id, url_id })
     }
 
     /// Posts one event or an array of events, which must be accepted.
@@ -78,6 +89,17 @@ impl Tenant {
         })
         .await?;
         Ok(accepted.into_inner())
+    }
+
+    /// Posts the same events until the caller drops it, and counts the accepted posts. The server may refuse some of them with 429.
+    pub(super) async fn post_forever(&self, events: &str, accepted: &AtomicUsize) -> Result<()> {
+        loop {
+            let answer = self.post("/v1/events", events).await?;
+            if answer.status != 429 {
+                answer.expect(202)?;
+                accepted.fetch_add(1, Ordering::Relaxed);
+            }
+        }
     }
 
     /// A public page that is not JSON.

@@ -5,6 +5,7 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
 use super::key_use::{KeyHolder, KeyUse};
+use crate::turns::TurnSlot;
 use crate::{App, Problem};
 
 /// The holder of the key in a request.
@@ -32,6 +33,7 @@ impl Caller {
         if let Some(key_use) = parts.extensions.get::<KeyUse>() {
             key_use.record(holder.number());
         }
+        TurnSlot::set_holder(parts, &holder);
         parts.extensions.insert(holder);
         if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
     }

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use holdfast_core::ports::{AttemptRequest, Clock};
-use holdfast_core::rules::signing;
-use holdfast_core::rules::signing::Secret;
+use holdfast_core::rules::signing::{Secret, Signer};
 use serde_json::{Value, json};
 
 use crate::world::World;
@@ -26,7 +25,10 @@ fn signed_by(world: &World, request: &AttemptRequest, secrets: &[&Value]) -> Str
         .iter()
         .map(|value| Secret { value: value.as_str().unwrap().to_owned(), until_real: None })
         .collect();
-    signing::sign(&secrets, header(request, "webhook-id"), world.clock.now_real(), &request.body)
+    let id = header(request, "webhook-id");
+    let mut signer = Signer::new(&secrets, id, world.clock.now_real(), request.body.clone());
+    assert!(signer.step(usize::MAX));
+    signer.finish()
 }
 
 #[tokio::test]

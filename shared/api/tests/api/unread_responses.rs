@@ -22,9 +22,12 @@ fn list<'a>(world: &'a World, key: &str) -> BoxFuture<'a, Response> {
 }
 
 async fn subscribe(world: &World, key: &str, count: usize) {
-    let long = "x".repeat(60);
+    subscribe_to(world, key, count, &"x".repeat(60)).await;
+}
+
+async fn subscribe_to(world: &World, key: &str, count: usize, prefix: &str) {
     for n in 0..count {
-        let types: Vec<_> = (0..100).map(|t| format!("{long}.{t}")).collect();
+        let types: Vec<_> = (0..100).map(|t| format!("{prefix}.{t}")).collect();
         let body = json!({"url": format!("https://receiver.example/{n}"), "event_types": types});
         world.call_as(key, "POST", "/v1/subscriptions", body.to_string()).await.expect(StatusCode::CREATED);
     }
@@ -86,4 +89,25 @@ async fn beyond_those_that_wait_a_request_is_refused() {
     world.call_as(&other, "GET", "/v1/subscriptions", Body::empty()).await.expect(StatusCode::OK);
     drop((unread, waiting));
     world.call_as(&mine, "GET", "/v1/urls", Body::empty()).await.expect(StatusCode::OK);
+}
+
+#[tokio::test]
+async fn large_responses_that_are_not_read_take_a_quarter_of_the_memory() {
+    let world = World::new();
+    let (mine, other) = (world.key("a", "admin").await, world.key("b", "admin").await);
+    // About as large as a page can be: 10 MB.
+    subscribe_to(&world, &mine, 100, &vec!["x".repeat(64); 15].join(".")).await;
+    subscribe(&world, &other, 15).await;
+    let mut unread = Vec::new();
+    for _ in 0..6 {
+        unread.push(list(&world, &mine).await);
+        assert_eq!(unread.last().map(Response::status), Some(StatusCode::OK));
+    }
+    let refused = world.call_as(&mine, "GET", "/v1/subscriptions?limit=100", Body::empty()).await;
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(refused.detail().contains("responses that clients have not read yet"), "{}", refused.detail());
+    assert_eq!(list(&world, &other).await.status(), StatusCode::OK);
+    drop(unread.pop());
+    assert_eq!(list(&world, &mine).await.status(), StatusCode::OK);
 }

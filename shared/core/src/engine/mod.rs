@@ -48,10 +48,10 @@ mod accept;
 mod counters;
 mod deliver;
 mod error;
+mod gate;
 mod inspect;
 mod jobs;
 mod keys;
-mod long_work;
 mod recover;
 mod replay;
 mod repository;
@@ -68,6 +68,7 @@ pub use crate::ports::Page;
 pub use accept::{AcceptError, Accepted, NewEvent, OverQuota, PostError, Posted};
 pub use counters::Counters;
 pub use error::Unavailable;
+pub use gate::{Entering, Gate, GateLimits, Inside};
 pub use inspect::{
     AttemptsPage, DeliveryFilter, DeliveryView, EventView, ListError, MAX_FEED_ITEMS, MAX_MINUTES_SHOWN,
     Overview, Scope, UrlCounts, UrlView,
@@ -82,6 +83,7 @@ pub use subscriptions::{
 pub use tenants::{SetQuotasError, TenantView};
 pub use urls::{ChangeUrlStateError, UrlStateChange};
 
+use crate::ids::Tenant;
 use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{QuotaStates, SubscriptionCache};
@@ -89,7 +91,6 @@ use counters::AtomicCounters;
 use deliver::{BodyCache, Outage};
 use error::Result;
 use inspect::Activity;
-use long_work::LongWork;
 use repository::{Change, ConflictRetries, Loaded, Repository};
 
 pub struct Ports {
@@ -110,7 +111,8 @@ pub struct Engine {
     quotas: QuotaStates,
     bodies: BodyCache,
     outage: Outage,
-    long_work: LongWork,
+    /// For work that keeps a thread busy for milliseconds.
+    long_work: Gate<Tenant>,
     counters: AtomicCounters,
     activity: Activity,
 }
@@ -121,6 +123,7 @@ const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 impl Engine {
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Engine {
+        let long_work = Gate::new(GateLimits { in_all: settings.max_long_work, per_holder: 1 });
         Engine {
             repository: Repository::new(Arc::clone(&ports.store)),
             ports,
@@ -129,7 +132,7 @@ impl Engine {
             quotas: QuotaStates::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
-            long_work: LongWork::default(),
+            long_work,
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }

@@ -31,6 +31,9 @@ pub struct Settings {
     /// First attempts for URLs whose recent answers are slow are not made but sent to the queue for them. Off on the host that serves that
     /// queue, and where one queue takes turns by tenant and URL.
     pub slow_queue: bool,
+    /// How many tenants at a time do work that keeps a thread busy for milliseconds, such as signing a large body. Fewer than there are
+    /// threads, so that others need not wait for it.
+    pub max_long_work: usize,
 }
 
 impl Default for Settings {
@@ -45,6 +48,7 @@ impl Default for Settings {
             max_index_bytes: 64 << 20,
             secret_overlap: Duration::from_secs(24 * 3600),
             slow_queue: false,
+            max_long_work: 1,
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// On average, in milliseconds. Above it, first attempts have a queue of their own where a host has one.
-const SLOW_MS: u32 = 1_000;
+/// On average. Above it, first attempts have a queue of their own where a host has one.
+const SLOW: Duration = Duration::from_secs(1);
 /// Each answer counts one part in so many.
 const WEIGHT: u64 = 8;
 
@@ -16,9 +16,10 @@ pub fn smooth(recent_ms: u32, took: Duration) -> u32 {
     u32::try_from(sum / WEIGHT).unwrap_or(u32::MAX)
 }
 
+/// Over a second, or over half of the timeout if that is less: with a short timeout no answer takes a second.
 #[must_use]
-pub fn is_slow(recent_ms: u32) -> bool {
-    recent_ms > SLOW_MS
+pub fn is_slow(recent_ms: u32, http_timeout: Duration) -> bool {
+    Duration::from_millis(recent_ms.into()) > SLOW.min(http_timeout / 2)
 }
 
 #[cfg(test)]
@@ -27,10 +28,20 @@ mod tests {
 
     use super::*;
 
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn slow_is_over_a_second_or_half_of_a_short_timeout() {
+        for (http_timeout_ms, slow_ms) in [(20_000, 1_001), (5_000, 1_001), (2_000, 1_001), (1_000, 501)] {
+            let http_timeout = Duration::from_millis(http_timeout_ms);
+            assert!(is_slow(slow_ms, http_timeout) && !is_slow(slow_ms - 1, http_timeout));
+        }
+    }
+
     /// How many answers of `took_ms` in a row make a URL slow, or no longer slow.
     fn answers_until(slow: bool, mut recent_ms: u32, took_ms: u64) -> usize {
         let mut answers = 0;
-        while is_slow(recent_ms) != slow {
+        while is_slow(recent_ms, TIMEOUT) != slow {
             recent_ms = smooth(recent_ms, Duration::from_millis(took_ms));
             answers += 1;
             assert!(answers < 1_000);
@@ -53,7 +64,7 @@ mod tests {
         for answer in 0..1_000 {
             let took_ms = if answer % 100 == 0 { 5_000 } else { 100 };
             recent_ms = smooth(recent_ms, Duration::from_millis(took_ms));
-            assert!(!is_slow(recent_ms), "after {answer} answers: {recent_ms} ms");
+            assert!(!is_slow(recent_ms, TIMEOUT), "after {answer} answers: {recent_ms} ms");
         }
     }
 

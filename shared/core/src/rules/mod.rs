@@ -24,4 +24,5 @@ pub mod shortage;
 pub mod signing;
 #[cfg(test)]
 pub(crate) mod test_vectors;
+pub mod turns;
 pub mod url_form;

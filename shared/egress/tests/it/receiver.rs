@@ -28,6 +28,8 @@ pub(crate) struct Receiver {
     requests: mpsc::UnboundedReceiver<Seen>,
     /// The bytes of each flood that were sent before the connection was dropped.
     floods: mpsc::UnboundedReceiver<usize>,
+    /// One for each connection that the sender has closed.
+    closed: mpsc::UnboundedReceiver<()>,
     // Stops the server with the test.
     _server: JoinSet<()>,
 }
@@ -56,6 +58,7 @@ impl Receiver {
         let connections = Arc::new(AtomicUsize::new(0));
         let (seen, requests) = mpsc::unbounded_channel();
         let (cut_off, floods) = mpsc::unbounded_channel();
+        let (closes, closed) = mpsc::unbounded_channel();
         let mut server = JoinSet::new();
         let count = Arc::clone(&connections);
         server.spawn(async move {
@@ -67,11 +70,12 @@ impl Receiver {
                     response: response.clone(),
                     seen: seen.clone(),
                     cut_off: cut_off.clone(),
+                    closes: closes.clone(),
                 };
                 open.spawn(one.serve(then));
             }
         });
-        Receiver { address, connections, requests, floods, _server: server }
+        Receiver { address, connections, requests, floods, closed, _server: server }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -86,6 +90,11 @@ impl Receiver {
         tokio::time::timeout(DEADLINE, self.requests.recv()).await.unwrap().unwrap()
     }
 
+    /// Waits until the sender has closed a connection.
+    pub(crate) async fn closed(&mut self) {
+        tokio::time::timeout(DEADLINE, self.closed.recv()).await.unwrap().unwrap();
+    }
+
     pub(crate) async fn flooded_bytes(&mut self) -> usize {
         tokio::time::timeout(DEADLINE, self.floods.recv()).await.unwrap().unwrap()
     }
@@ -96,6 +105,7 @@ struct Connection {
     response: Arc<[u8]>,
     seen: mpsc::UnboundedSender<Seen>,
     cut_off: mpsc::UnboundedSender<usize>,
+    closes: mpsc::UnboundedSender<()>,
 }
 
 impl Connection {
@@ -113,6 +123,7 @@ impl Connection {
                 Then::Floods => return self.flood().await,
             }
         }
+        let _ = self.closes.send(());
     }
 
     async fn flood(&mut self) {

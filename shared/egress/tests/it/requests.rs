@@ -1,9 +1,10 @@
 //! What arrives at the receiver.
 
 use bytes::Bytes;
+use holdfast_egress::EgressConfig;
 
 use crate::receiver::{Receiver, Then};
-use crate::{PATIENT, request, send, sender};
+use crate::{DEADLINE, PATIENT, config, request, send, sender, sender_with};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -51,6 +52,26 @@ async fn a_connection_is_used_again() {
         assert!(send(&sender, request(receiver.url())).await.response.is_success());
     }
     assert_eq!(receiver.connections(), 1);
+}
+
+#[tokio::test]
+async fn few_connections_are_kept_for_all_receivers_together() {
+    let mut receivers = Vec::new();
+    for _ in 0..3 {
+        receivers.push(Receiver::start(OK, Then::KeepsOpen).await);
+    }
+    // Only the limit closes them.
+    let sender =
+        sender_with(EgressConfig { pool_max_idle: 2, pool_idle_timeout: DEADLINE, ..config(PATIENT) });
+    for receiver in &receivers {
+        assert!(send(&sender, request(receiver.url())).await.response.is_success());
+    }
+    receivers[0].closed().await;
+    for receiver in receivers.iter().rev() {
+        assert!(send(&sender, request(receiver.url())).await.response.is_success());
+    }
+    let connections: Vec<usize> = receivers.iter().map(Receiver::connections).collect();
+    assert_eq!(connections, [2, 1, 1]);
 }
 
 #[tokio::test]

@@ -104,18 +104,15 @@ impl Mirrors {
         let mut failed = None;
         while loaded < rows && failed.is_none() && (loaded == 0 || has_time()) {
             let Some(load) = self.lock(queue).next_load() else { break };
-            let from = match self.load_group(connection, queue, &load) {
-                Ok((count, from)) => {
-                    // A query costs something too.
-                    loaded += count + 1;
-                    from
-                }
-                Err(error) => {
-                    failed = Some(error);
-                    Some(load.from)
-                }
-            };
-            self.lock(queue).loaded(load.group, from);
+            let (count, from) = self.load_group(connection, queue, &load).unwrap_or_else(|error| {
+                failed = Some(error);
+                (0, Some(load.from))
+            });
+            if failed.is_none() {
+                // A query costs something too.
+                loaded += count + 1;
+            }
+            self.lock(queue).loaded(load.group, count, from);
         }
         if loaded > 0 {
             self.news(queue).notify_waiters();

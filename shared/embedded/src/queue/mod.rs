@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lane::Lane;
+use crate::lane::{Lane, row_cost};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
@@ -31,8 +31,9 @@ use group::GroupId;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::Mirrors;
 
-/// A post may send many messages. Inserted so many at a time, because the writes of other tenants come in between.
+/// A post may send many messages. Inserted so many rows at a time, and about 256 kB, because the writes of other tenants come in between.
 const ROWS_PER_JOB: usize = 25;
+const MAX_JOB_COST: u64 = 64;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
 /// long (real time), so that it keeps appearing in the log.
@@ -161,6 +162,26 @@ impl EmbeddedQueue {
         }
     }
 
+    /// The rows of the first messages, as many as are one job, and what they cost.
+    fn next_rows(&self, messages: &[Outgoing]) -> (Vec<NewMessage>, u64) {
+        let (mut rows, mut cost) = (Vec::new(), 0);
+        for Outgoing { message, delay } in messages.iter().take(ROWS_PER_JOB) {
+            let payload = message.encode();
+            cost += row_cost(payload.len());
+            rows.push(NewMessage {
+                group: GroupId::of(message),
+                place: self.place(*delay),
+                payload,
+                message: Ok(message.clone()),
+                body_bytes: inline_body_bytes(message),
+            });
+            if cost >= MAX_JOB_COST {
+                break;
+            }
+        }
+        (rows, cost)
+    }
+
     /// Takes the next messages, without waiting. They must be completed before they are handled.
     pub fn take(&self, queue: QueueName, max: usize) -> Result<TakenBatch, QueueError> {
         self.readers.is_intact()?;
@@ -201,6 +222,7 @@ impl EmbeddedQueue {
         // All are of one group, and so of one tenant.
         let first = taken.received.first().and_then(|received| received.message.as_ref().ok());
         let lane = first.map_or_else(Lane::own, |message| Lane::of_tenant(message.tenant().as_str()));
+        let lane = lane.costing(taken.counts.len() as u64);
         self.store_counts(lane, std::mem::take(&mut taken.counts)).await
     }
 
@@ -247,31 +269,26 @@ fn unreadable(why: Unreadable, payload: &[u8]) -> UnreadableMessage {
 #[async_trait]
 impl Queue for EmbeddedQueue {
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError> {
-        let row = |outgoing: &Outgoing| NewMessage {
-            group: GroupId::of(&outgoing.message),
-            place: self.place(outgoing.delay),
-            payload: outgoing.message.encode(),
-            message: Ok(outgoing.message.clone()),
-            body_bytes: inline_body_bytes(&outgoing.message),
-        };
         let mut inserts = Vec::new();
-        for some in messages.chunks(ROWS_PER_JOB) {
-            if !inserts.is_empty() {
+        let mut done = 0;
+        while done < messages.len() {
+            if done > 0 {
                 // Encoding takes a while too.
                 tokio::task::yield_now().await;
             }
-            let lane = Lane::of_tenant(some.first().map_or("", |first| first.message.tenant().as_str()));
+            let (rows, cost) = self.next_rows(&messages[done..]);
+            let lane = Lane::of_tenant(messages[done].message.tenant().as_str()).costing(cost);
             let (reply, inserted) = oneshot::channel();
-            let job =
-                SendJob { mirrors: self.mirrors.clone(), queue, rows: some.iter().map(row).collect(), reply };
+            inserts.push((done, inserted));
+            done += rows.len();
+            let job = SendJob { mirrors: self.mirrors.clone(), queue, rows, reply };
             self.writer.submit_only(lane, Box::new(job));
-            inserts.push(inserted);
         }
-        for (at, inserted) in inserts.into_iter().enumerate() {
+        for (first, inserted) in inserts {
             // A job that is dropped undone drops its sender: the thread has ended.
             if let Err(failure) = inserted.await.map_err(|_| Failure::Closed).flatten() {
                 // Those after it may have been sent. They are sent again, and a repeat does no harm.
-                let unsent = messages.into_iter().skip(at * ROWS_PER_JOB).collect();
+                let unsent = messages.into_iter().skip(first).collect();
                 return Err(SendError { unsent, source: failure.into() });
             }
         }
@@ -311,7 +328,8 @@ impl Inbox for EmbeddedQueue {
         }
         for (tenant, ids) in deleted {
             let job = DeleteJob { mirrors: self.mirrors.clone(), queue, ids };
-            self.writer.submit_only(Lane::of_tenant(&tenant), Box::new(job));
+            let lane = Lane::of_tenant(&tenant).costing(job.ids.len() as u64);
+            self.writer.submit_only(lane, Box::new(job));
         }
         if self.mirrors.lock(queue).wants_more() {
             self.writer.nudge();

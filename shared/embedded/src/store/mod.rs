@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{
     BodyKey, Count, Expect, IndexCount, IndexQuery, MAX_KEYS, MAX_WRITES, Page, Query, Store, StoreError,
@@ -17,13 +18,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lane::Lane;
+use crate::lane::{Lane, row_cost};
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
 
 /// How many records, and how many bodies, are removed before the jobs of tenants have a turn.
 const PURGED_AT_A_TIME: usize = 100;
+/// How many records that are written independently are one job: the writes of other tenants come in between.
+const ROWS_PER_JOB: usize = 25;
 
 pub struct EmbeddedStore {
     pub(crate) writer: Arc<Writer>,
@@ -80,7 +83,7 @@ impl EmbeddedStore {
             }
             Ok(removed)
         };
-        Ok(self.writer.run(Lane::own(), purge).await?)
+        Ok(self.writer.run(Lane::own().costing(2 * PURGED_AT_A_TIME as u64), purge).await?)
     }
 }
 
@@ -141,17 +144,21 @@ impl Store for EmbeddedStore {
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         let changes = changes(writes)?;
         let lane = changes.first().map_or_else(Lane::own, |change| Lane::of_record(&change.key));
+        let lane = lane.costing(changes.len() as u64);
         let written = self.writer.run(lane, move |connection| change(connection, &changes)).await;
         written.map_err(StoreError::from)?
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
-        let lane = Lane::of_records(&records);
-        let rows: Vec<Row> = records.iter().map(Row::of).collect();
-        let put_all = move |connection: &Connection| {
-            rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
-        };
-        let written = self.writer.run(lane, put_all).await?;
+        let jobs = records.chunks(ROWS_PER_JOB).map(|some| {
+            let rows: Vec<Row> = some.iter().map(Row::of).collect();
+            let lane = Lane::of_records(some).costing(rows.len() as u64);
+            let put_all = move |connection: &Connection| {
+                rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
+            };
+            self.writer.run(lane, put_all)
+        });
+        let written = try_join_all(jobs).await?.into_iter().flatten();
         let records = records.into_iter().zip(written);
         Ok(records.filter(|(_, written)| !written).map(|(record, _)| record).collect())
     }
@@ -175,6 +182,7 @@ impl Store for EmbeddedStore {
     ) -> Result<(), StoreError> {
         let remove_at = remove_at.as_millis();
         let lane = bodies.first().map_or_else(Lane::own, |(key, _)| Lane::of_tenant(key.tenant.as_str()));
+        let lane = lane.costing(bodies.iter().map(|(_, body)| row_cost(body.len())).sum());
         // Here, so that the one writing thread has less to do.
         let checksums: Vec<u32> =
             bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();

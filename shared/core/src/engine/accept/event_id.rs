@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::subscription_cache::SearchBudget;
+use super::subscription_cache::WORK_AT_ONCE;
 use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
 use crate::engine::repository::typed;
 use crate::engine::{Engine, Loaded, Result};
@@ -45,11 +45,11 @@ impl Engine {
     ) -> Result<Vec<Resolved>, AcceptError> {
         let mut known = self.known_ids(events, found)?.into_iter();
         let mut in_this_post: HashMap<&str, (String, u64)> = HashMap::new();
-        let mut budget = SearchBudget::new();
+        let mut at_once = WORK_AT_ONCE;
         let mut resolved = Vec::with_capacity(events.len());
         for (index, event) in events.iter().enumerate() {
             let Some(id) = &event.id else {
-                resolved.push(self.generated_id(tenant, event, subscriptions, &mut budget).await);
+                resolved.push(self.generated_id(tenant, event, subscriptions, &mut at_once).await);
                 continue;
             };
             let known = known.next().unwrap_or(KnownId::Unused(Expect::Absent));
@@ -74,7 +74,7 @@ impl Engine {
                 KnownId::Unfinished(record, expect) => (expect, record.accepted_at, true),
             };
             let start = Start { id: id.clone(), accepted_at, expect: Some(expect), again };
-            let incoming = self.new_event(tenant, event, start, (subscriptions, &mut budget)).await;
+            let incoming = self.new_event(tenant, event, start, (subscriptions, &mut at_once)).await;
             in_this_post.insert(id, (print, incoming.record.deliveries));
             resolved.push(Resolved::New(Box::new(incoming)));
         }
@@ -86,12 +86,12 @@ impl Engine {
         tenant: &Tenant,
         event: &NewEvent,
         subscriptions: &SubscriptionIndex,
-        budget: &mut SearchBudget,
+        at_once: &mut usize,
     ) -> Resolved {
         let accepted_at = self.ports.clock.now();
         let id = new_event_id(accepted_at, self.random());
         let start = Start { id, accepted_at, expect: None, again: false };
-        Resolved::New(Box::new(self.new_event(tenant, event, start, (subscriptions, budget)).await))
+        Resolved::New(Box::new(self.new_event(tenant, event, start, (subscriptions, at_once)).await))
     }
 
     /// What is known of each given id. If one is being accepted by another request, nothing else is done, because the caller asks again
@@ -137,12 +137,12 @@ impl Engine {
         tenant: &Tenant,
         event: &NewEvent,
         start: Start,
-        (subscriptions, budget): (&SubscriptionIndex, &mut SearchBudget),
+        (subscriptions, at_once): (&SubscriptionIndex, &mut usize),
     ) -> Incoming {
         let Start { id, accepted_at, expect, again } = start;
         let body = event.body(&id, accepted_at);
         let recipients =
-            self.find_recipients(tenant, subscriptions, (&event.event_type, &body), budget).await;
+            self.find_recipients(tenant, subscriptions, (&event.event_type, &body), at_once).await;
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
             tenant: tenant.clone(),

@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
-use futures_util::lock::{Mutex as AsyncMutex, OwnedMutexGuard};
+use futures_util::lock::Mutex as AsyncMutex;
 
 use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
@@ -22,23 +21,10 @@ const MAX_FULL_TENANTS: u64 = 4;
 const PAGE: usize = 500;
 /// A cache that is further behind reads all subscriptions again.
 const MAX_CHANGES: u64 = 200;
-/// How much of a search is done before other tasks have their turn: a few milliseconds.
+/// How much of a long search is done before others have their turn: a few milliseconds.
 const WORK_PER_TURN: usize = 50_000;
-/// Before the searches of a post count as long. Every post has this much at once, however many a tenant makes at the same time.
-const WORK_AT_ONCE: usize = 5_000;
-
-/// What a post may still do to find the recipients of its events before others have their turn.
-pub(super) struct SearchBudget {
-    work: usize,
-    /// Held from the moment on when the post counts as long work.
-    turn: Option<OwnedMutexGuard<()>>,
-}
-
-impl SearchBudget {
-    pub(super) fn new() -> SearchBudget {
-        SearchBudget { work: WORK_AT_ONCE, turn: None }
-    }
-}
+/// Before the searches of a post, for all of its events together, count as long. Every post has this much without waiting for a turn.
+pub(super) const WORK_AT_ONCE: usize = 5_000;
 
 #[derive(Default)]
 pub(crate) struct SubscriptionCache(Mutex<Cached>);
@@ -211,38 +197,20 @@ impl Engine {
         }
     }
 
-    /// Those that want an event. If the searches of a post take long, they let other tasks have their turns, and one tenant has one such post
-    /// at a time.
+    /// Those that want an event. `at_once`: how much the post may still do without waiting for a turn.
     pub(super) async fn find_recipients(
         &self,
         tenant: &Tenant,
         subscriptions: &SubscriptionIndex,
         (event_type, body): (&str, &[u8]),
-        budget: &mut SearchBudget,
+        at_once: &mut usize,
     ) -> Vec<Arc<Member>> {
         let mut search = subscriptions.search(event_type, body);
-        while !search.step(&mut budget.work) {
-            match budget.turn {
-                Some(_) => yield_now().await,
-                None => budget.turn = Some(self.long_work.turn(tenant).await),
-            }
-            budget.work = WORK_PER_TURN;
+        if !search.step(at_once) {
+            self.work_in_turns(tenant, || search.step(&mut { WORK_PER_TURN })).await;
         }
         search.matched()
     }
-}
-
-/// Lets other tasks run.
-async fn yield_now() {
-    let mut yielded = false;
-    std::future::poll_fn(|context| {
-        if std::mem::replace(&mut yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 #[cfg(test)]

@@ -13,11 +13,13 @@ use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
 use crate::rules::health::Outcome;
 use crate::rules::latency::smooth;
 use crate::rules::shortage::Shortage;
-use crate::rules::signing;
+use crate::rules::signing::Signer;
 use crate::time::Timestamp;
 
-/// Signing this many bytes takes about a millisecond without hardware support.
-const LONG_SIGNING: usize = 256_000;
+/// How many bytes are signed before a signature counts as long work, and how many then at a time: 256 kB take about a millisecond without
+/// hardware support. The attempts of a batch are signed one after the other, so the first is small.
+const SIGNED_AT_ONCE: usize = 32_000;
+const SIGNED_PER_TURN: usize = 512_000;
 
 const USER_AGENT: &str = concat!("Holdfast/", env!("CARGO_PKG_VERSION"));
 
@@ -47,6 +49,12 @@ impl Ready {
     fn number(&self) -> AttemptNumber {
         self.delivery.record.progress.number()
     }
+}
+
+/// The signature of a request, and when it was made, which is a part of what is signed.
+struct Signature {
+    value: String,
+    at_real: Timestamp,
 }
 
 /// An attempt that was made.
@@ -142,10 +150,7 @@ impl Engine {
         until_real: Timestamp,
     ) -> Result<Attempted> {
         // Before health is checked, because it may take a while.
-        let turn = match Engine::bytes_to_sign(&ready) {
-            LONG_SIGNING.. => Some(self.long_work.turn(&ready.key().tenant).await),
-            _ => None,
-        };
+        let mut signature = self.sign(&ready).await;
         // Asked by each attempt for itself: in a large batch the last one begins a good while after the first.
         let mut fresh = context.is_fresh(self.ports.clock.now_real());
         let mut retries = ConflictRetries::new();
@@ -155,8 +160,7 @@ impl Engine {
                 return Err(error);
             }
             if fresh {
-                let request = self.request_for(&ready);
-                drop(turn);
+                let request = Engine::request_for(&ready, signature);
                 return match self.send_request(ready, request).await {
                     Ok(attempted) => Ok(attempted),
                     Err(not_made) => {
@@ -169,8 +173,12 @@ impl Engine {
                 self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
             match current.admission(ready.key())? {
                 Admission::Attempt { allowed_by, subscription } if retries.again("the URL").is_ok() => {
-                    fresh = current.is_fresh(self.ports.clock.now_real());
+                    let has_new_secrets = subscription.secrets != ready.subscription.secrets;
                     ready.retarget(subscription, allowed_by);
+                    if has_new_secrets {
+                        signature = self.sign(&ready).await;
+                    }
+                    fresh = current.is_fresh(self.ports.clock.now_real());
                 }
                 Admission::Attempt { .. } | Admission::Park { .. } | Admission::Dead(_) => {
                     self.give_back(ready).await?;
@@ -207,7 +215,8 @@ impl Engine {
 
     /// Makes the request. Neither a success nor a failure is counted.
     pub(crate) async fn send(&self, ready: Ready) -> Result<Attempted, NotMade> {
-        let request = self.request_for(&ready);
+        let signature = self.sign(&ready).await;
+        let request = Engine::request_for(&ready, signature);
         self.send_request(ready, request).await
     }
 
@@ -231,20 +240,25 @@ impl Engine {
         tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
     }
 
-    fn bytes_to_sign(ready: &Ready) -> usize {
-        ready.subscription.secrets.len() * ready.body.len()
+    /// A large body, or one with many secrets, is signed in turns.
+    async fn sign(&self, ready: &Ready) -> Signature {
+        let at_real = self.ports.clock.now_real();
+        let mut signer =
+            Signer::new(&ready.subscription.secrets, &ready.key().id(), at_real, ready.body.clone());
+        if !signer.step(SIGNED_AT_ONCE) {
+            self.work_in_turns(&ready.key().tenant, || signer.step(SIGNED_PER_TURN)).await;
+        }
+        Signature { value: signer.finish(), at_real }
     }
 
-    fn request_for(&self, ready: &Ready) -> AttemptRequest {
-        let now_real = self.ports.clock.now_real();
+    fn request_for(ready: &Ready, signature: Signature) -> AttemptRequest {
         let id = ready.key().id();
-        let signature = signing::sign(&ready.subscription.secrets, &id, now_real, &ready.body);
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
             ("user-agent", USER_AGENT.to_owned()),
             ("webhook-id", id),
-            ("webhook-timestamp", now_real.as_secs().to_string()),
-            ("webhook-signature", signature),
+            ("webhook-timestamp", signature.at_real.as_secs().to_string()),
+            ("webhook-signature", signature.value),
         ];
         if let Some(token) = &ready.subscription.auth_token {
             headers.push(("authorization", format!("Bearer {token}")));

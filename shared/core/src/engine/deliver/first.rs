@@ -171,7 +171,7 @@ impl Engine {
                 return Ok(Prepared::HoldBack(Box::new(record)));
             }
             Admission::Attempt { allowed_by, .. }
-                if self.settings.slow_queue && is_slow(allowed_by.recent_ms) =>
+                if self.settings.slow_queue && is_slow(allowed_by.recent_ms, self.settings.http_timeout) =>
             {
                 return Ok(Prepared::SendToSlowQueue);
             }

@@ -26,7 +26,7 @@ impl Mirror {
     /// The group whose turn it is to load messages.
     pub(in crate::queue) fn next_load(&mut self) -> Option<Load> {
         loop {
-            let id = self.loading.next(|_| true)?;
+            let (_, id) = self.loading.next(|_| true)?;
             let capacity = self.capacity(id);
             let Some(group) = self.groups.get_mut(&id) else { continue };
             let Some(from) = group.horizon else { continue };
@@ -50,10 +50,11 @@ impl Mirror {
         }
     }
 
-    /// Ends the turn of a group. `from`: where its next message in the file is at the earliest, if it may have more. No message can
-    /// have been pushed since the turn began, because the same thread does both.
-    pub(in crate::queue) fn loaded(&mut self, id: GroupId, from: Option<Place>) {
+    /// Ends the turn of a group, which counts as so many rows. `from`: where its next message in the file is at the earliest, if it may
+    /// have more. No message can have been pushed since the turn began, because the same thread does both.
+    pub(in crate::queue) fn loaded(&mut self, id: GroupId, rows: usize, from: Option<Place>) {
         if let Some(group) = self.groups.get_mut(&id) {
+            self.loading.charge(&group.tenant, rows as u64);
             group.is_loading = false;
             group.horizon = from;
         }
@@ -67,7 +68,7 @@ impl Mirror {
             && group.wants_more(capacity, self.limits.group_messages)
         {
             group.is_loading = true;
-            self.loading.push(&group.tenant, id);
+            self.loading.push(&group.tenant, id, 1);
         }
     }
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_core::ports::{Receipt, Received};
+use holdfast_core::rules::turns::Turns;
 use holdfast_core::time::{Now, Timestamp};
 
 use super::entry::{Entry, Place, State, Taken, Wait};
 use super::group::{Counts, Group, GroupId, Limits};
 use super::share::{HeldBytes, Slots};
-use crate::turns::Turns;
 
 /// The part of one queue that is in memory: some messages of every group. The others wait in the file, in the order of their
 /// group, so that no group's messages stand in line behind another's.
@@ -22,9 +22,9 @@ pub(super) struct Mirror {
     groups: HashMap<GroupId, Group>,
     tenants: HashMap<Arc<str>, Counts>,
     /// The groups that have ready messages and are below their limit in flight.
-    serving: Turns<GroupId>,
+    serving: Turns<Arc<str>, GroupId>,
     /// The groups with room for messages that are only in the file.
-    loading: Turns<GroupId>,
+    loading: Turns<Arc<str>, GroupId>,
     /// By the schedule clock.
     delayed: BTreeSet<Place>,
     /// By the real clock.
@@ -91,7 +91,7 @@ impl Mirror {
             && group.room(&self.limits) > 0
         {
             group.in_turn = true;
-            self.serving.push(&group.tenant, id);
+            self.serving.push(&group.tenant, id, 1);
         }
     }
 
@@ -128,7 +128,7 @@ impl Mirror {
     fn next_group(&mut self, wanted: usize) -> Option<(GroupId, usize)> {
         let shares = self.shares(wanted);
         let tenants = &self.tenants;
-        let id = self.serving.next(|tenant| shares.grant(tenants, tenant, 1) > 0)?;
+        let (_, id) = self.serving.next(|tenant| shares.grant(tenants, tenant, 1) > 0)?;
         let tenant = self.groups.get(&id).map_or("", |group| &*group.tenant);
         Some((id, shares.grant(tenants, tenant, wanted)))
     }
@@ -149,7 +149,7 @@ impl Mirror {
     /// How many tenants have messages in flight, or messages that could be.
     fn active_tenants(&self) -> usize {
         let busy =
-            self.tenants.iter().filter(|(name, counts)| counts.in_flight > 0 && !self.serving.has(name));
+            self.tenants.iter().filter(|(name, counts)| counts.in_flight > 0 && !self.serving.has(*name));
         self.serving.tenants() + busy.count()
     }
 
@@ -183,6 +183,8 @@ impl Mirror {
                 hand_out(id, entry, until, &mut taken);
                 self.invisible.insert((until, id));
             }
+            // A turn counts as one message at least.
+            self.serving.charge(&group.tenant, (taken.received.len() as u64).saturating_sub(1));
             self.enrol(id);
             self.load_if_wanted(id);
             self.forget_if_empty(id);
