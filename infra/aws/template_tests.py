@@ -38,7 +38,7 @@ API_FUNCTIONS = FUNCTIONS[:2]
 DELIVER_FUNCTIONS = FUNCTIONS[2:]
 # Each takes the messages of one queue and makes attempts.
 POOLS = {"DeliverFirstFunction": "FirstQueue", "DeliverRetryFunction": "RetryQueue", "DeliverSlowFunction": "SlowQueue"}
-NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven"}
+NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven", 9: "nine", 10: "ten", 11: "eleven"}
 DAY_S = 24 * 60 * 60
 
 
@@ -903,6 +903,17 @@ class Alarms(unittest.TestCase):
         self.assertLessEqual(
             {"OldestOverdueSeconds", "HealthWritesDropped", "MessagesGivenBack", "AttemptsNotMade"}, names
         )
+
+    def test_the_guides_and_the_dashboard_have_the_metrics_that_are_published(self):
+        code = read("shared/aws/src/metrics.rs").split("#[cfg(test)]")[0]
+        published = set(re.findall(r'(?:\(|name: )"([A-Z][A-Za-z]+)",', code))
+        guide = read("infra/docs/deploy.md").split("Metrics are in the namespace")[1].split("The [runbook]")[0]
+        self.assertEqual(set(re.findall(r"`([A-Z][A-Za-z]+)`", guide)) - {"Holdfast", "Stack"}, published)
+        shown = {metric[1] for metrics in self.dashboard().values() for metric in metrics if metric[0] == "Holdfast"}
+        self.assertLessEqual(shown, published)
+        self.assertIn("SentToSlowQueue", shown)
+        more = NUMBERS[len(published) - 2]
+        self.assertTrue(f"two of the sweep (up to {more} more" in read("infra/docs/costs.md"), more)
 
     def test_messages_given_back_ring_by_their_share(self):
         for given, succeeded, failed, rings in [
