@@ -31,10 +31,14 @@ FUNCTIONS = [
     "AdminFunction",
     "DeliverFirstFunction",
     "DeliverRetryFunction",
+    "DeliverSlowFunction",
     "SweepFunction",
 ]
 API_FUNCTIONS = FUNCTIONS[:2]
 DELIVER_FUNCTIONS = FUNCTIONS[2:]
+# Each takes the messages of one queue and makes attempts.
+POOLS = {"DeliverFirstFunction": "FirstQueue", "DeliverRetryFunction": "RetryQueue", "DeliverSlowFunction": "SlowQueue"}
+NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven", 9: "nine", 10: "ten", 11: "eleven"}
 DAY_S = 24 * 60 * 60
 
 
@@ -179,6 +183,7 @@ class Parameters(unittest.TestCase):
         for name, least, most in [
             ("FirstConcurrency", 0, 1000),
             ("RetryConcurrency", 0, 1000),
+            ("SlowConcurrency", 0, 1000),
             ("SecretOverlapHours", 0, 720),
             ("FirstBatchSize", 1, 100),
             ("RetryBatchSize", 1, 100),
@@ -229,10 +234,9 @@ class Timeouts(unittest.TestCase):
 
     def test_functions_and_queues_take_them(self):
         changed = {"FunctionTimeout": "20", "VisibilityTimeout": "240", "SweepTimeout": "7"}
-        for name in ["DeliverFirstFunction", "DeliverRetryFunction"]:
-            self.assertEqual(properties(name, **changed)["Timeout"], "20")
-        for name in ["FirstQueue", "RetryQueue"]:
-            self.assertEqual(properties(name, **changed)["VisibilityTimeout"], "240")
+        for function, queue in POOLS.items():
+            self.assertEqual(properties(function, **changed)["Timeout"], "20")
+            self.assertEqual(properties(queue, **changed)["VisibilityTimeout"], "240")
         self.assertEqual(properties("SweepFunction", **changed)["Timeout"], "7")
 
     def test_the_api_waits_for_its_functions(self):
@@ -256,38 +260,56 @@ class Timeouts(unittest.TestCase):
 
 
 class Queues(unittest.TestCase):
-    def test_there_are_three_and_all_are_encrypted(self):
+    def test_there_are_four_and_all_are_encrypted(self):
         queues = of_type("AWS::SQS::Queue")
-        self.assertEqual(set(queues), {"FirstQueue", "RetryQueue", "DeadLetterQueue"})
+        self.assertEqual(set(queues), {*POOLS.values(), "DeadLetterQueue"})
         for name in queues:
             self.assertIs(properties(name)["SqsManagedSseEnabled"], True)
             self.assertIsNone(properties(name)["KmsMasterKeyId"])
 
     def test_retention(self):
         kept = {name: properties(name)["MessageRetentionPeriod"] for name in of_type("AWS::SQS::Queue")}
+        # The retry queue holds only tickets, which the sweep sends again. What is on the others can be the only trace of a delivery.
+        longest = 14 * DAY_S
         self.assertEqual(
-            kept, {"FirstQueue": 14 * DAY_S, "RetryQueue": 4 * DAY_S, "DeadLetterQueue": 14 * DAY_S}
+            kept, {"FirstQueue": longest, "SlowQueue": longest, "RetryQueue": 4 * DAY_S, "DeadLetterQueue": longest}
         )
 
+    def test_no_change_of_the_stack_deletes_messages(self):
+        for name, queue in of_type("AWS::SQS::Queue").items():
+            self.assertEqual(queue["UpdateReplacePolicy"], "Retain", name)
+
     def test_what_fails_too_often_goes_to_the_dead_letter_queue(self):
-        for name in ["FirstQueue", "RetryQueue"]:
+        for name in POOLS.values():
             policy = properties(name)["RedrivePolicy"]
             self.assertEqual(attribute(policy["deadLetterTargetArn"]), "DeadLetterQueue.Arn")
             self.assertEqual(policy["maxReceiveCount"], "50")
         self.assertNotIn("RedrivePolicy", properties("DeadLetterQueue"))
 
     def test_mappings(self):
-        mappings = {"DeliverFirstMapping": "FirstQueue.Arn", "DeliverRetryMapping": "RetryQueue.Arn"}
+        mappings = {function.replace("Function", "Mapping"): (function, queue) for function, queue in POOLS.items()}
         self.assertEqual(set(of_type("AWS::Lambda::EventSourceMapping")), set(mappings))
-        for name, queue in mappings.items():
+        for name, (function, queue) in mappings.items():
             mapping = properties(name)
             self.assertEqual(mapping["FunctionResponseTypes"], ["ReportBatchItemFailures"])
-            self.assertEqual(attribute(mapping["EventSourceArn"]), queue)
-            self.assertEqual(attribute(mapping["FunctionName"]), name.replace("Mapping", "Function"))
-            self.assertEqual((mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]), ("10", "0"))
+            self.assertEqual(attribute(mapping["EventSourceArn"]), f"{queue}.Arn")
+            self.assertEqual(attribute(mapping["FunctionName"]), function)
+            size, window_s = mapping["BatchSize"], mapping["MaximumBatchingWindowInSeconds"]
+            self.assertEqual((int(size), int(window_s)), (10, 0), name)
+
+    def test_batches_of_slow_urls_keep_their_size(self):
+        """Larger ones would last longer, because a batch lasts as long as its slowest attempt."""
+        changed = {"FirstBatchSize": "100", "RetryBatchSize": "90", "FirstBatchWindow": "5", "RetryBatchWindow": "6"}
+        found = {
+            function: [properties(function.replace("Function", "Mapping"), **changed)[key] for key in keys]
+            for keys in [["BatchSize", "MaximumBatchingWindowInSeconds"]]
+            for function in POOLS
+        }
+        wanted = {"DeliverFirstFunction": ["100", "5"], "DeliverRetryFunction": ["90", "6"], "DeliverSlowFunction": [10, 0]}
+        self.assertEqual(found, wanted)
 
     def limits(self, **values):
-        mappings = ["DeliverFirstMapping", "DeliverRetryMapping"]
+        mappings = [function.replace("Function", "Mapping") for function in POOLS]
         return [properties(name, **values)["ScalingConfig"]["MaximumConcurrency"] for name in mappings]
 
     def test_pools_follow_from_one_parameter_and_leave_room_for_the_api_and_the_sweep(self):
@@ -298,7 +320,7 @@ class Queues(unittest.TestCase):
             # Limits of AWS for each mapping.
             self.assertTrue(all(2 <= limit <= 1000 for limit in pool.values()), size)
             self.assertLessEqual(sum(pool.values()), int(size) - max(3, int(size) // 5), size)
-            self.assertEqual(self.limits(Concurrency=size), [pool["First"], pool["Retry"]])
+            self.assertEqual(self.limits(Concurrency=size), list(pool.values()))
         # What a new account has.
         self.assertEqual(DEFAULTS["Concurrency"], "10")
 
@@ -310,17 +332,33 @@ class Queues(unittest.TestCase):
                 int(size) - sum(pool.values()),
                 # Batches of 10: of 0.2 s each, and of the whole timeout of 5 s.
                 pool["First"] * 10 * 5,
-                pool["Retry"] * 10 // 5,
+                *(pool[name] * 10 // 5 for name in ["First", "Retry", "Slow"]),
             ]
             for size, pool in SOURCE["Mappings"]["Pools"].items()
         }
         found = {size: [int(cell.replace(",", "")) for cell in cells.split(" | ")] for size, cells in rows}
         self.assertEqual(found, wanted)
 
+    def test_the_page_about_fairness_calculates_with_the_pools(self):
+        pools = SOURCE["Mappings"]["Pools"]
+        rows = re.findall(r"^\| ([\d,]+) \| (.+) \|$", read("infra/docs/fairness.md"), re.MULTILINE)
+        wanted = {
+            f"{int(size):,}": [
+                ", ".join(f"{batches * 10 // 5:,}" for batches in pools[size].values()),
+                ", ".join(f"{batches * 10:,}" for batches in pools[size].values()),
+                f"{5 / pools[size]['First']:.2f} s",
+                # 10 attempts of 5 s in each batch.
+                f"{round(4000 / 10 * 5 / pools[size]['First'])} s",
+            ]
+            for size in ["10", "100", "1000"]
+        }
+        self.assertEqual({size: cells.split(" | ") for size, cells in rows}, wanted)
+
     def test_a_pool_can_be_set_by_itself(self):
-        self.assertEqual(self.limits(FirstConcurrency="7"), ["7", 2])
-        self.assertEqual(self.limits(RetryConcurrency="7"), [3, "7"])
-        for name in ["FirstConcurrency", "RetryConcurrency"]:
+        self.assertEqual(self.limits(FirstConcurrency="7"), ["7", 2, 2])
+        self.assertEqual(self.limits(RetryConcurrency="7"), [3, "7", 2])
+        self.assertEqual(self.limits(SlowConcurrency="7"), [3, 2, "7"])
+        for name in ["FirstConcurrency", "RetryConcurrency", "SlowConcurrency"]:
             self.assertEqual(refused({name: 1}), ["NoConcurrencyOfOne"])
             self.assertEqual(refused({name: 2}), [])
 
@@ -408,6 +446,7 @@ class Functions(unittest.TestCase):
         "HOLDFAST_STACK": {"Ref": "AWS::StackName"},
         "HOLDFAST_TABLE": {"Ref": "Table"},
         "HOLDFAST_FIRST_QUEUE_URL": {"Ref": "FirstQueue"},
+        "HOLDFAST_SLOW_QUEUE_URL": {"Ref": "SlowQueue"},
         "HOLDFAST_RETRY_QUEUE_URL": {"Ref": "RetryQueue"},
         "HOLDFAST_DEAD_LETTER_QUEUE_URL": {"Ref": "DeadLetterQueue"},
         "HOLDFAST_HTTP_TIMEOUT_MS": "5000",
@@ -429,7 +468,7 @@ class Functions(unittest.TestCase):
         own = {name: secret for name in API_FUNCTIONS}
         own |= {
             name: {"HOLDFAST_TRIGGER": trigger}
-            for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "sweep"])
+            for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "slow", "sweep"])
         }
         for name in FUNCTIONS:
             with self.subTest(name):
@@ -460,8 +499,14 @@ class Functions(unittest.TestCase):
     def test_names_of_log_groups_need_no_policy_of_the_account(self):
         names = {name: properties(name)["LogGroupName"]["Fn::Sub"] for name in of_type("AWS::Logs::LogGroup")}
         self.assertEqual(names.pop("ApiLogs"), "/aws/vendedlogs/holdfast/${AWS::StackName}/api")
-        # The roles of the functions allow them to write to theirs.
-        self.assertTrue(all(name.startswith("/holdfast/${AWS::StackName}/") for name in names.values()))
+        # The roles of the functions allow them to write to theirs, and the guides name them.
+        wanted = {
+            function.replace("Function", "Logs"): re.sub(r"(?<!^)([A-Z])", r"-\1", function.removesuffix("Function")).lower()
+            for function in FUNCTIONS
+        }
+        self.assertEqual(names, {group: f"/holdfast/${{AWS::StackName}}/{name}" for group, name in wanted.items()})
+        guide = read("infra/docs/deploy.md")
+        self.assertEqual([name for name in wanted.values() if f"`{name}`" not in guide], [])
 
     def test_logs_are_kept_for_a_while_and_not_for_ever(self):
         for name in of_type("AWS::Logs::LogGroup"):
@@ -512,7 +557,7 @@ class Functions(unittest.TestCase):
     def test_only_attempts_leave_through_subnets_and_only_when_given(self):
         inside = {"SubnetIds": "subnet-0a,subnet-0b", "SecurityGroupIds": "sg-0a"}
         for name in FUNCTIONS:
-            attempts = name in ["DeliverFirstFunction", "DeliverRetryFunction", "AdminFunction"]
+            attempts = name in POOLS or name == "AdminFunction"
             self.assertIsNone(properties(name).get("VpcConfig"))
             self.assertEqual(attempts, properties(name, **inside).get("VpcConfig") is not None, name)
         self.assertEqual(refused(inside), [])
@@ -544,13 +589,16 @@ class Access(unittest.TestCase):
         queues = {
             "IngestFunction": ["FirstQueue"],
             "AdminFunction": ["FirstQueue", "RetryQueue"],
+            # It sends on what is for a URL with slow answers.
+            "DeliverFirstFunction": ["FirstQueue", "SlowQueue", "RetryQueue", "DeadLetterQueue"],
+            "DeliverRetryFunction": ["FirstQueue", "RetryQueue", "DeadLetterQueue"],
+            # To its own queue: a message of a newer release.
+            "DeliverSlowFunction": ["FirstQueue", "SlowQueue", "RetryQueue", "DeadLetterQueue"],
             "SweepFunction": ["FirstQueue", "RetryQueue"],
-        }.get(function, ["FirstQueue", "RetryQueue", "DeadLetterQueue"])
+        }[function]
         allowed |= {(f"{queue}.Arn", "sqs:SendMessage") for queue in queues}
-        own = {"DeliverFirstFunction": "FirstQueue.Arn", "DeliverRetryFunction": "RetryQueue.Arn"}.get(
-            function
-        )
-        return allowed | ({(own, action) for action in self.RECEIVE} if own else set())
+        own = POOLS.get(function)
+        return allowed | ({(f"{own}.Arn", action) for action in self.RECEIVE} if own else set())
 
     def test_each_function_has_a_role_of_its_own(self):
         roles = {name: attribute(properties(name)["Role"]) for name in FUNCTIONS}
@@ -639,7 +687,7 @@ class Access(unittest.TestCase):
             self.assertIsNone(properties(role).get("ManagedPolicyArns"), role)
             attached = properties(role, **inside).get("ManagedPolicyArns") or []
             names = [arn["Fn::Sub"].rsplit("/", 1)[1] for arn in attached]
-            leaves = role in ["DeliverFirstRole", "DeliverRetryRole", "AdminRole"]
+            leaves = role.replace("Role", "Function") in [*POOLS, "AdminFunction"]
             self.assertEqual(names, ["AWSLambdaENIManagementAccess"] if leaves else [], role)
 
     def test_only_lambda_takes_the_roles(self):
@@ -795,7 +843,7 @@ class Alarms(unittest.TestCase):
             self.assertEqual(alarm["Dimensions"], [{"Name": "FunctionName", "Value": {"Ref": function}}])
 
     def test_a_loop_that_lambda_stops_is_an_alarm(self):
-        for function in ["DeliverFirstFunction", "DeliverRetryFunction"]:
+        for function in POOLS:
             alarm = self.alarm(function.replace("Function", "Recursion"))
             self.assertEqual(
                 (alarm["Namespace"], alarm["MetricName"]), ("AWS/Lambda", "RecursiveInvocationsDropped")
@@ -806,10 +854,23 @@ class Alarms(unittest.TestCase):
         for name, metric, queue in [
             ("DeadLetters", "ApproximateNumberOfMessagesVisible", "DeadLetterQueueName"),
             ("FirstAttemptsLate", "ApproximateAgeOfOldestMessage", "FirstQueueName"),
+            ("SlowAttemptsLate", "ApproximateAgeOfOldestMessage", "SlowQueueName"),
             ("RetriesLate", "ApproximateAgeOfOldestMessage", "RetryQueueName"),
         ]:
             self.assertEqual(self.alarm(name)["MetricName"], metric)
             self.assertEqual(self.alarm(name)["Dimensions"], [{"Name": "QueueName", "Value": {"Ref": queue}}])
+
+    def test_each_queue_may_be_late_by_a_time_of_its_own(self):
+        limits = {
+            "FirstAttemptsLate": "QueueAgeAlarmSeconds",
+            "SlowAttemptsLate": "SlowAgeAlarmSeconds",
+            "RetriesLate": "RetryAgeAlarmSeconds",
+        }
+        self.assertEqual({name: self.alarm(name)["Threshold"] for name in limits}, {name: {"Ref": limit} for name, limit in limits.items()})
+        for limit in limits.values():
+            self.assertEqual(SOURCE["Resources"]["Alarms"]["Properties"]["Parameters"][limit], {"Ref": limit})
+        # URLs with slow answers may wait longer than others.
+        self.assertGreater(int(DEFAULTS["SlowAgeAlarmSeconds"]), int(DEFAULTS["QueueAgeAlarmSeconds"]))
 
     def test_silence_of_the_sweep_is_an_alarm_and_no_other_silence_is(self):
         silent = {name for name in self.ALARMS if self.alarm(name)["TreatMissingData"] == "breaching"}
@@ -842,6 +903,17 @@ class Alarms(unittest.TestCase):
         self.assertLessEqual(
             {"OldestOverdueSeconds", "HealthWritesDropped", "MessagesGivenBack", "AttemptsNotMade"}, names
         )
+
+    def test_the_guides_and_the_dashboard_have_the_metrics_that_are_published(self):
+        code = read("shared/aws/src/metrics.rs").split("#[cfg(test)]")[0]
+        published = set(re.findall(r'(?:\(|name: )"([A-Z][A-Za-z]+)",', code))
+        guide = read("infra/docs/deploy.md").split("Metrics are in the namespace")[1].split("The [runbook]")[0]
+        self.assertEqual(set(re.findall(r"`([A-Z][A-Za-z]+)`", guide)) - {"Holdfast", "Stack"}, published)
+        shown = {metric[1] for metrics in self.dashboard().values() for metric in metrics if metric[0] == "Holdfast"}
+        self.assertLessEqual(shown, published)
+        self.assertIn("SentToSlowQueue", shown)
+        more = NUMBERS[len(published) - 2]
+        self.assertTrue(f"two of the sweep (up to {more} more" in read("infra/docs/costs.md"), more)
 
     def test_messages_given_back_ring_by_their_share(self):
         for given, succeeded, failed, rings in [
@@ -907,6 +979,11 @@ class Alarms(unittest.TestCase):
             nested = SOURCE["Resources"][name]["Properties"]
             self.assertEqual(nested["TemplateURL"], path)
             self.assertEqual(nested["Parameters"].keys(), yaml_parse(read(path))["Parameters"].keys())
+            for key, given in nested["Parameters"].items():
+                if key.endswith("Function"):
+                    self.assertEqual(given, {"Ref": key}, name)
+                if key.endswith("QueueName"):
+                    self.assertEqual(attribute(given), key.replace("QueueName", "Queue.QueueName"), name)
 
     def test_the_costs_have_all_alarms(self):
         """AWS charges for the metrics of an alarm, and for a composite alarm as for five."""
@@ -915,10 +992,25 @@ class Alarms(unittest.TestCase):
         rows = dict(re.findall(r"^\| (metrics of alarms|composite alarm) \| (\d+) \|", read("infra/docs/costs.md"), re.MULTILINE))
         self.assertEqual(rows, {"metrics of alarms": str(metrics), "composite alarm": str(composites)})
 
-    def test_the_dashboard_is_json(self):
+    def dashboard(self):
+        """Returns the metrics of each widget by its title."""
         dashboard = yaml_parse(read("infra/stacks/dashboard.yaml"))["Resources"]["Dashboard"]["Properties"]
         widgets = json.loads(dashboard["DashboardBody"]["Fn::Sub"])["widgets"]
-        self.assertTrue(all(widget["properties"]["metrics"] for widget in widgets))
+        return {widget["properties"]["title"]: widget["properties"]["metrics"] for widget in widgets}
+
+    def test_the_dashboard_is_json(self):
+        self.assertTrue(all(self.dashboard().values()))
+
+    def test_the_dashboard_has_every_queue_and_every_pool(self):
+        for title, wanted in [
+            ("Messages in the queues", [*POOLS.values(), "DeadLetterQueue"]),
+            ("Age of the oldest message, s", list(POOLS.values())),
+        ]:
+            queues = [metric[3] for metric in self.dashboard()[title]]
+            self.assertCountEqual(queues, [f"${{{queue}Name}}" for queue in wanted], title)
+        for title in ["Concurrent executions", "Duration, p99, ms"]:
+            functions = [metric[3] for metric in self.dashboard()[title]]
+            self.assertCountEqual(functions, [f"${{{name}}}" for name in ["IngestFunction", *POOLS]], title)
 
 
 class Deployer(unittest.TestCase):
@@ -1060,16 +1152,26 @@ class Deployer(unittest.TestCase):
 
 
 class Tools(unittest.TestCase):
+    def test_what_describes_the_stack_counts_its_parts(self):
+        functions, queues = NUMBERS[len(FUNCTIONS)], NUMBERS[len(of_type("AWS::SQS::Queue"))]
+        for path in ["template.yaml", "infra/docs/deploy.md"]:
+            self.assertTrue(f"{functions} functions, {queues} queues" in read(path), path)
+        self.assertTrue(f"{functions} Lambda functions, {queues} SQS queues" in read("README.md"))
+
+    def test_a_restore_stops_and_starts_every_pool(self):
+        mappings = {function.replace("Function", "Mapping") for function in POOLS}
+        loops = re.findall(r"for name in (.*Mapping); do", read("infra/docs/restore.md"))
+        self.assertEqual([set(loop.split()) for loop in loops], [mappings] * 2)
+
     def test_outputs(self):
         wanted = {
             "ApiUrl",
             "OperatorSecretArn",
             "TableName",
-            "FirstQueueUrl",
-            "RetryQueueUrl",
-            "DeadLetterQueueUrl",
         }
         self.assertLessEqual(wanted, SOURCE["Outputs"].keys())
+        for queue in of_type("AWS::SQS::Queue"):
+            self.assertEqual(SOURCE["Outputs"][f"{queue}Url"]["Value"], {"Ref": queue})
         steps = {
             "Step1GetTheKey": "get-secret-value",
             "Step2MakeAKey": "/v1/keys",
