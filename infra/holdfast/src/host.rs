@@ -23,6 +23,8 @@ use crate::status::{self, Status};
 use crate::{clock, files, greeting, periodic};
 
 /// How long requests to the API may take when everything else has stopped.
+/// How long the stop waits for attempts in flight. New events are not attempted meanwhile, so a receiver that hangs must not hold it up.
+const LAST_ATTEMPTS_TIMEOUT: Duration = Duration::from_secs(2);
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
@@ -81,7 +83,7 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     tracing::info!("stopping: finishing the attempts in flight");
     // The API keeps running meanwhile, because the built-in receivers respond to attempts in flight.
     let _ = stop_work.send(true);
-    let finished = tokio::time::timeout(settings.engine.http_timeout, async {
+    let finished = tokio::time::timeout(settings.engine.http_timeout.min(LAST_ATTEMPTS_TIMEOUT), async {
         while work.join_next().await.is_some() {}
     });
     if finished.await.is_err() {

@@ -29,6 +29,7 @@ struct State {
     /// Records as a newer release would have written them. They read as [`Record::Newer`].
     newer: BTreeMap<Key, Vec<u8>>,
     puts: Puts,
+    keys_read: usize,
 }
 
 /// What becomes of records that are put without a condition.
@@ -93,6 +94,12 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// How many keys were asked for since the store was made.
+    #[must_use]
+    pub fn keys_read(&self) -> usize {
+        self.lock().keys_read
+    }
+
     /// Removes what may be removed by `now`.
     pub fn purge(&self, now: Timestamp) {
         let mut state = self.lock();
@@ -152,7 +159,8 @@ impl Store for MemoryStore {
         if keys.len() > MAX_KEYS {
             return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
-        let state = self.lock();
+        let mut state = self.lock();
+        state.keys_read += keys.len();
         Ok(keys.iter().map(|key| Some(state.read(key, state.records.get(key)?))).collect())
     }
 

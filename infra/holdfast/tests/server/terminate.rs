@@ -6,10 +6,9 @@ use holdfast_e2e::{Receiver, Reply};
 
 use crate::process::Server;
 
-const HTTP_TIMEOUT: Duration = Duration::from_secs(4);
 const FLAGS: [&str; 2] = ["--http-timeout-ms", "4000"];
-/// For closing the store, in addition to the HTTP timeout.
-const CLOSING: Duration = Duration::from_secs(1);
+/// How long the stop waits for attempts, and then for closing the store.
+const STOPPING: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn attempts_in_flight_are_finished() {
@@ -22,7 +21,7 @@ async fn attempts_in_flight_are_finished() {
     let id = scene.post("slow").await.unwrap();
     scene.arrivals(&slow.path, 1, SOON).await.unwrap();
     server.terminate();
-    let status = server.process.exit(HTTP_TIMEOUT + CLOSING).await;
+    let status = server.process.exit(STOPPING).await;
     assert!(status.success(), "{status}: {}", server.process.stderr());
 
     let server = Server::start(folder.path(), 1, &FLAGS);
@@ -43,6 +42,6 @@ async fn a_hanging_receiver_does_not_delay_the_stop() {
     scene.post("hanging").await.unwrap();
     scene.arrivals(&hanging.path, 1, SOON).await.unwrap();
     server.terminate();
-    let status = server.process.exit(HTTP_TIMEOUT + CLOSING).await;
+    let status = server.process.exit(STOPPING).await;
     assert!(status.success(), "{status}: {}", server.process.stderr());
 }

@@ -92,6 +92,19 @@ async fn a_repeat_waits_for_three_seconds_and_no_longer() {
     assert_eq!(started.elapsed().as_secs(), 3);
 }
 
+#[tokio::test(start_paused = true)]
+async fn only_the_id_that_is_busy_is_read_while_a_post_waits() {
+    let world = World::new();
+    leave_unfinished(&world).await;
+    let others =
+        (0..99).map(|n| json!({"id": format!("other {n}").replace(' ', "-"), "type": "a", "data": n}));
+    let events: Vec<_> = others.chain([serde_json::from_str(EVENT).unwrap()]).collect();
+    let before = world.store.keys_read();
+    world.post("/v1/events", json!(events).to_string()).await.problem(503);
+    let read = world.store.keys_read() - before;
+    assert!((101..130).contains(&read), "{read} keys were read");
+}
+
 /// The process dies after the id was leased, before or after the deliveries were queued.
 async fn killed_between_the_phases(hangs: Hangs) {
     let world = World::new();

@@ -70,6 +70,29 @@ async fn a_replay_of_one_delivery_is_shown_as_done() {
 }
 
 #[tokio::test]
+async fn the_newest_attempts_of_a_delivery_are_shown() {
+    let world = World::new();
+    world.subscribe("a").await;
+    post(&world, "x").await;
+    let id = delivery_of(&world, "x").await["id"].as_str().unwrap().to_owned();
+    let epochs = |delivery: &Value| -> (u64, usize, u64) {
+        let attempts = delivery["attempts"].as_array().unwrap();
+        let epoch = |attempt: &Value| attempt["epoch"].as_u64().unwrap();
+        (epoch(&attempts[0]), attempts.len(), epoch(&attempts[attempts.len() - 1]))
+    };
+    for _ in 0..250 {
+        world.post(&format!("/v1/deliveries/{id}/replay"), "").await.expect(StatusCode::ACCEPTED);
+        world.work().await;
+    }
+    let shown = world.get(&format!("/v1/deliveries/{id}")).await.expect(StatusCode::OK);
+    assert_eq!(shown["state"], "delivered");
+    assert_eq!(epochs(&shown), (151, 100, 250));
+    assert_eq!(epochs(&delivery_of(&world, "x").await), (151, 100, 250), "the list of an event");
+    let listed = world.get("/v1/deliveries").await.expect(StatusCode::OK);
+    assert_eq!(epochs(&listed["items"][0]), (227, 24, 250));
+}
+
+#[tokio::test]
 async fn a_replay_of_a_url_is_shown_while_it_runs() {
     let world = World::new();
     let url = url_of(&world.subscribe("a").await);
