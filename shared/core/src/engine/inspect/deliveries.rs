@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 
 use super::super::{Engine, Page, Result, Unavailable};
+use super::in_state::lists_of_subscription;
 use super::{DeliveryView, MAX_SCANNED, scan_cost};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Query};
@@ -46,7 +47,7 @@ impl Engine {
         let mut after = None;
         loop {
             let query = Query::of(DeliveryRecord::partition(&key.tenant, &key.event_key), PAGE)
-                .prefix(key.subscription_id.as_str())
+                .prefix(DeliveryRecord::prefix(&key.subscription_id))
                 .after(after);
             let page = self.repository.list::<Record>(query).await?;
             records.extend(page.items);
@@ -72,11 +73,13 @@ impl Engine {
             }
             Scope::Url(id) => (ListIndex::ByUrl, DeliveryRecord::url_list(tenant, id)),
             Scope::Subscription(id) => {
-                (ListIndex::BySubscription, DeliveryRecord::subscription_list(tenant, id))
+                let lists = lists_of_subscription(tenant, id, filter.state);
+                return Ok(self.list_deliveries_in(&lists, filter, after, limit).await?);
             }
             Scope::Tenant => match filter.state.and_then(StateIndex::of_delivery) {
                 Some(state) => {
-                    return Ok(self.list_deliveries_in(state, tenant, filter, after, limit).await?);
+                    let lists = self.lists_in_state(state, tenant);
+                    return Ok(self.list_deliveries_in(&lists, filter, after, limit).await?);
                 }
                 None => (ListIndex::ByTenant, DeliveryRecord::tenant_list(tenant)),
             },
@@ -139,7 +142,7 @@ fn split_cursor(cursor: Option<String>) -> (Option<String>, Option<String>) {
     }
 }
 
-fn listed_key(record: &Record) -> Option<DeliveryKey> {
+pub(super) fn listed_key(record: &Record) -> Option<DeliveryKey> {
     match record {
         Record::Delivery(record) => Some(record.key.clone()),
         Record::Logged(logged) => Some(logged.delivery.key.clone()),
