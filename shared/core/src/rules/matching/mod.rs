@@ -19,6 +19,8 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use condition::{Condition, paths_of};
 use leaf::{Leaf, Place};
 use paths::{Event, Paths};
@@ -33,7 +35,7 @@ use crate::ids::{SubscriptionId, UrlId};
 const STAR: &str = "*";
 
 /// Which events a subscription selects, and where they go.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Selector {
     pub id: SubscriptionId,
     pub url_id: UrlId,
