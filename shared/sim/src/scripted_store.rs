@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -35,6 +36,7 @@ pub struct ScriptedStore {
     inner: Arc<dyn Store>,
     script: Mutex<Script>,
     gate: Gate,
+    listed: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -68,7 +70,7 @@ fn take(list: &mut Vec<Chosen>, call: StoreCall) -> bool {
 impl ScriptedStore {
     #[must_use]
     pub fn new(inner: Arc<dyn Store>) -> ScriptedStore {
-        ScriptedStore { inner, script: Mutex::default(), gate: Gate::default() }
+        ScriptedStore { inner, script: Mutex::default(), gate: Gate::default(), listed: AtomicUsize::new(0) }
     }
 
     /// The next `call` answers an error and has no effect.
@@ -99,6 +101,12 @@ impl ScriptedStore {
     /// Lets every answer go that is held now.
     pub fn release(&self) {
         self.gate.open();
+    }
+
+    /// How many records the list indexes have answered with.
+    #[must_use]
+    pub fn listed(&self) -> usize {
+        self.listed.load(Ordering::Relaxed)
     }
 
     fn before(&self, call: StoreCall) -> Result<(), StoreError> {
@@ -139,7 +147,9 @@ impl Store for ScriptedStore {
         scripted!(self, Query, self.inner.query(query))
     }
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
-        scripted!(self, QueryIndex, self.inner.query_index(query))
+        let page = scripted!(self, QueryIndex, self.inner.query_index(query))?;
+        self.listed.fetch_add(page.items.len(), Ordering::Relaxed);
+        Ok(page)
     }
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
         scripted!(self, CountIndex, self.inner.count_index(count))

@@ -13,7 +13,7 @@ use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
-/// The store in memory. The sweep's question is answered by looking at everything: simulated worlds are small.
+/// The store in memory.
 #[derive(Default)]
 pub struct MemoryStore(Mutex<State>);
 
@@ -25,6 +25,8 @@ struct State {
     records: BTreeMap<Key, Versioned>,
     /// The place and the key of what stands in a list.
     lists: HashMap<(ListIndex, String), BTreeSet<(String, Key)>>,
+    /// What the sweep looks at, and when, by shard.
+    looks: HashMap<u8, BTreeSet<(Timestamp, Key)>>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
     /// Records as a newer release would have written them. They read as [`Record::Newer`].
     newer: BTreeMap<Key, Vec<u8>>,
@@ -59,6 +61,9 @@ impl State {
         for (list, sort) in places(&record) {
             self.lists.entry(list).or_default().insert((sort, key.clone()));
         }
+        if let Some(look_at) = record.index_entries().look_at {
+            self.looks.entry(key.sweep_shard()).or_default().insert((look_at, key.clone()));
+        }
         self.records.insert(key, Versioned { record, version });
     }
 
@@ -74,6 +79,9 @@ impl State {
         let before = self.records.remove(key)?;
         for (list, sort) in places(&before.record) {
             self.lists.entry(list).or_default().remove(&(sort, key.clone()));
+        }
+        if let Some(look_at) = before.record.index_entries().look_at {
+            self.looks.entry(key.sweep_shard()).or_default().remove(&(look_at, key.clone()));
         }
         Some(before)
     }
@@ -142,6 +150,12 @@ impl MemoryStore {
         self.lock().puts = puts;
     }
 
+    /// Whether the sweep would find something.
+    #[must_use]
+    pub fn is_overdue(&self, now: Timestamp) -> bool {
+        self.lock().looks.values().filter_map(BTreeSet::first).any(|(look_at, _)| *look_at <= now)
+    }
+
     /// Every record, in the order of the keys.
     #[must_use]
     pub fn all(&self) -> Vec<Record> {
@@ -200,15 +214,12 @@ impl Store for MemoryStore {
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
         let state = self.lock();
-        let mut found: Vec<(Timestamp, Versioned)> = state
-            .records
-            .iter()
-            .filter(|(key, _)| key.sweep_shard() == shard && !state.newer.contains_key(key))
-            .filter_map(|(key, found)| Some((found.record.index_entries().look_at?, state.read(key, found))))
-            .filter(|(look_at, _)| *look_at <= until)
-            .collect();
-        found.sort_by_key(|(look_at, _)| *look_at);
-        Ok(found.into_iter().take(limit).map(|(_, found)| found).collect())
+        let overdue = state.looks.get(&shard).into_iter().flatten();
+        let found = overdue
+            .take_while(|(look_at, _)| *look_at <= until)
+            .filter(|(_, key)| !state.newer.contains_key(key))
+            .filter_map(|(_, key)| state.records.get(key).cloned());
+        Ok(found.take(limit).collect())
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {

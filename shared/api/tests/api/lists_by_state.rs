@@ -1,6 +1,6 @@
 //! Lists filtered by state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -68,6 +68,35 @@ async fn a_list_by_state_equals_the_filtered_full_list() {
         let listed = pages(&world, &format!("/v1/deliveries?state=dead&{bounds}"), 4).await;
         assert_eq!(listed.len(), count, "{bounds}");
     }
+}
+
+#[tokio::test]
+async fn a_list_of_a_subscription_has_what_is_alive_and_what_is_over() {
+    let world = mixed().await;
+    world.receiver.status.store(200, Ordering::Relaxed);
+    post(&world, &["later-1", "later-2"]).await;
+    world.work().await;
+    let all = pages(&world, "/v1/deliveries?since=2020-01-01T00:00:00Z", 100).await;
+    let mut by_subscription: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for delivery in &all {
+        by_subscription.entry(delivery["subscription_id"].as_str().unwrap()).or_default().push(delivery);
+    }
+    assert_eq!(by_subscription.len(), 3);
+    let mut states = BTreeSet::new();
+    for (subscription, expected) in by_subscription {
+        let path = format!("/v1/deliveries?subscription={subscription}");
+        for limit in [1, 2, 5, 100] {
+            assert_eq!(pages(&world, &path, limit).await.iter().collect::<Vec<_>>(), expected, "by {limit}");
+        }
+        for state in ["waiting", "parked", "delivered", "dead"] {
+            let expected: Vec<&Value> =
+                expected.iter().copied().filter(|delivery| delivery["state"] == state).collect();
+            let listed = pages(&world, &format!("{path}&state={state}"), 2).await;
+            assert_eq!(listed.iter().collect::<Vec<_>>(), expected, "{state}");
+            states.extend(expected.first().map(|_| state));
+        }
+    }
+    assert_eq!(states.len(), 4, "there are deliveries in every state");
 }
 
 #[tokio::test]

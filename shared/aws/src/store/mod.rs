@@ -7,7 +7,7 @@
 //!
 //! | attribute | type | what |
 //! |---|---|---|
-//! | `pk`, `sk` | S | partition and sort of the record's key |
+//! | `pk`, `sk` | S | partition and sort of the record's key; some partitions are spread, `partition#shard`: see `spread` |
 //! | `record` | M | the record's fields, with `kind` and the format's version `v`; JSON of customers (`filters`) is JSON text in it |
 //! | `version` | N | 1 if put where nothing was, v + 1 if put over v, random and at least 2³² if nothing was expected |
 //! | `writer` | S | random for each call, so that a writer whose response was lost recognises its own write |
@@ -22,7 +22,7 @@
 //! A body is one item or more, `pk` = `body#tenant#event key`, `sk` = `part#000` and so on, with `data` (B) and `ttl`; the first
 //! part has `parts` (N) and `compressed` (BOOL: zlib) too.
 //!
-//! The indexes hold keys only. Each list is spread over 8 partitions by the record's key, because one key of an index takes 1,000
+//! The indexes hold keys only. Each list is spread over 16 partitions by the record's key, because one key of an index takes 1,000
 //! writes a second and a throttled index throttles the table.
 //!
 //! # Counting
@@ -55,6 +55,7 @@ mod pages;
 mod random;
 mod reads;
 mod request;
+mod spread;
 mod terms;
 mod values;
 mod writes;

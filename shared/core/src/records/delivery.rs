@@ -57,7 +57,13 @@ impl DeliveryRecord {
 
     #[must_use]
     pub fn key(key: &DeliveryKey) -> Key {
-        Key::new(Self::partition(&key.tenant, &key.event_key), key.subscription_id.as_str())
+        Key::new(Self::partition(&key.tenant, &key.event_key), format!("{}#delivery", key.subscription_id))
+    }
+
+    /// What the sort keys of all records of one delivery begin with: its own, its log and its attempts.
+    #[must_use]
+    pub fn prefix(id: &SubscriptionId) -> String {
+        format!("{id}#")
     }
 
     /// Sends the next attempt to the URL that the subscription has now.
@@ -83,13 +89,25 @@ impl DeliveryRecord {
         format!("list#{tenant}#{url_id}")
     }
 
+    /// Deliveries of a subscription that are over. Those that are alive have a list of their own, so that what happens to a
+    /// subscription reads them and not its whole history.
     #[must_use]
     pub fn subscription_list(tenant: &Tenant, id: &SubscriptionId) -> String {
         format!("list#{tenant}#{id}")
     }
 
+    /// Deliveries of a subscription that are waiting or parked.
+    #[must_use]
+    pub fn live_subscription_list(tenant: &Tenant, id: &SubscriptionId) -> String {
+        format!("live#{tenant}#{id}")
+    }
+
     pub(super) fn index_entries(&self) -> IndexEntries {
-        let listed = listed(&self.key, &self.url_id, self.accepted_at);
+        let mut listed = listed(&self.key, &self.url_id, self.accepted_at);
+        if self.progress.state.is_live() {
+            listed.by_subscription =
+                Self::live_subscription_list(&self.key.tenant, &self.key.subscription_id);
+        }
         IndexEntries {
             look_at: self.progress.look_at,
             by_state: StateEntry::of_delivery(self, &listed.sort),

@@ -4,7 +4,7 @@
 //! | record | partition | sort |
 //! |---|---|---|
 //! | event | `event#tenant#event id` | `event` |
-//! | delivery | `deliveries#tenant#event key` | `subscription` |
+//! | delivery | `deliveries#tenant#event key` | `subscription#delivery` |
 //! | first-attempt success (log) | `deliveries#tenant#event key` | `subscription#log` |
 //! | attempt | `deliveries#tenant#event key` | `subscription#attempt#epoch#n#time` |
 //! | URL | `url#tenant#url id` | `health` |
@@ -62,8 +62,9 @@ pub use version::{Unreadable, VERSION};
 use crate::time::Timestamp;
 use version::Format;
 
-/// How many partitions the sweep's index is spread over, because one key takes 1,000 writes a second.
-pub const SWEEP_SHARDS: u8 = 8;
+/// How many partitions the sweep's index is spread over, because one key takes 1,000 writes a second: enough for an outage in which 1,000
+/// events a second fail for two days.
+pub const SWEEP_SHARDS: u8 = 64;
 
 /// Where a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,7 +103,7 @@ pub enum ListIndex {
     ByTenant,
     /// Deliveries to one URL.
     ByUrl,
-    /// Deliveries of one subscription.
+    /// Deliveries of one subscription: a list of those that are alive, and one of the others.
     BySubscription,
     /// Deliveries and URLs of one tenant in one state, in an order of their own.
     ByState,

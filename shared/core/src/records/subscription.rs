@@ -106,7 +106,9 @@ pub struct TenantVersion {
     /// How much memory its active subscriptions take in the index at the most.
     #[serde(default)]
     pub index_bytes: u64,
-    /// Here, because every post reads this record anyway.
+    /// The version of the latest snapshot of the subscriptions. Here, like the quotas, because every post reads this record anyway.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<u64>,
     #[serde(default, skip_serializing_if = "Quotas::are_off")]
     pub quotas: Quotas,
 }
@@ -121,6 +123,7 @@ impl TenantVersion {
             subscriptions: 0,
             urls: 0,
             index_bytes: 0,
+            snapshot: None,
             quotas: Quotas::default(),
         }
     }

@@ -179,7 +179,7 @@ impl Progress {
         self.state = DeliveryState::Waiting;
         self.lease = Some(Lease { until_real: now.real + function_timeout, takes });
         self.remove_at = None;
-        self.look_again_at(look_at::while_ticket_is_out(now.schedule));
+        self.look_again_at(look_at::after_claim(self.look_at, now.schedule));
     }
 
     /// Gives back a lease under which no attempt was started.

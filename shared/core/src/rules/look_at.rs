@@ -9,6 +9,8 @@ use crate::time::Timestamp;
 pub const TICKET_GRACE: Duration = Duration::from_secs(5 * 60);
 /// The sweep sends the ticket of a delivery that rests in the store this long before the delivery is due.
 const LOOK_AHEAD: Duration = Duration::from_secs(2 * 60);
+/// How much earlier than usual a claimed delivery may be looked at.
+const CLAIM_SLACK: Duration = Duration::from_secs(60);
 /// The interval between looks doubles up to 2^10 times the first one, which is about 3.5 days.
 const MAX_DOUBLINGS: u32 = 10;
 
@@ -31,6 +33,14 @@ pub fn while_ticket_is_out(now: Timestamp) -> Timestamp {
     now + TICKET_GRACE
 }
 
+/// For a delivery that is claimed at `now` and was to be looked at at `look_at`, which stays as it is if it is about right: to move an entry
+/// of the sweep's index takes two writes.
+#[must_use]
+pub fn after_claim(look_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let wanted = while_ticket_is_out(now);
+    look_at.filter(|look_at| (wanted - CLAIM_SLACK..=wanted).contains(look_at)).unwrap_or(wanted)
+}
+
 /// The next look after one that led to a ticket, when there were `looks` without any progress before it.
 #[must_use]
 pub fn after_look(now: Timestamp, looks: u32) -> Timestamp {
@@ -42,6 +52,18 @@ mod tests {
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    #[test]
+    fn a_claim_leaves_a_look_that_is_about_right() {
+        let after = |secs: u64| NOW + Duration::from_secs(secs);
+        // Due now or a minute ago, long ago, or parked until it expires.
+        for (look_in_secs, expected) in
+            [(300, 300), (240, 240), (239, 300), (0, 300), (301, 300), (90_000, 300)]
+        {
+            assert_eq!(after_claim(Some(after(look_in_secs)), NOW), after(expected), "{look_in_secs}");
+        }
+        assert_eq!(after_claim(None, NOW), after(300));
+    }
 
     #[test]
     fn a_waiting_delivery_is_looked_at_after_its_ticket_or_before_it_is_due() {

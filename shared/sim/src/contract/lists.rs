@@ -1,7 +1,9 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use holdfast_core::ports::{Expect, IndexQuery, Order, Page, Query, Write};
 use holdfast_core::records::{DeliveryRecord, Key, ListIndex, ParkedPointer, Record};
+use holdfast_core::rules::schedule::Schedule;
 
 use super::Harness;
 use super::samples::{at, attempt, delivery, delivery_key, logged, parked, subscription, tenant, url_id};
@@ -71,17 +73,53 @@ pub async fn a_query_keeps_to_its_prefix(h: &dyn Harness) {
         order: Order::Ascending,
         limit: 10,
     };
-    let log = [Record::Logged(logged(1, 1)).key()];
-    for order in [Order::Ascending, Order::Descending] {
+    let [record, log] = [Record::Delivery(delivery(1, 1)).key(), Record::Logged(logged(1, 1)).key()];
+    for (order, expected) in [
+        (Order::Ascending, [record.clone(), log.clone()]),
+        (Order::Descending, [log.clone(), record.clone()]),
+    ] {
         query.order = order;
-        assert_eq!(keys(&h.store().query(query.clone()).await.unwrap()), log);
+        assert_eq!(keys(&h.store().query(query.clone()).await.unwrap()), expected);
     }
     // What is `after` may lie before the prefix, or beyond it.
     query.order = Order::Ascending;
     query.after = Some(String::new());
-    assert_eq!(keys(&h.store().query(query.clone()).await.unwrap()), log);
-    query.after = Some(log[0].sort.clone());
+    assert_eq!(keys(&h.store().query(query.clone()).await.unwrap()), [record.clone(), log.clone()]);
+    query.after = Some(record.sort);
+    assert_eq!(keys(&h.store().query(query.clone()).await.unwrap()), [log.clone()]);
+    query.after = Some(log.sort);
     assert!(h.store().query(query).await.unwrap().items.is_empty());
+}
+
+pub async fn a_partition_of_many_comes_in_order(h: &dyn Harness) {
+    // All of one event, one delivery for each of 200 subscriptions, with its attempt.
+    let of_one = |to| [Record::Delivery(delivery(1, to)), Record::Attempt(attempt(1, to))];
+    put(h, (0..200).flat_map(of_one).collect()).await;
+    put(h, (0..200).map(|to| Record::Delivery(delivery(2, to))).collect()).await;
+    let mut expected: Vec<Key> = (0..200).flat_map(of_one).map(|record| record.key()).collect();
+    expected.sort();
+    let partition = DeliveryRecord::partition(&tenant(), &delivery_key(1, 0).event_key);
+    for (order, limit) in [(Order::Ascending, 1_000), (Order::Ascending, 33), (Order::Descending, 150)] {
+        let mut query =
+            Query { partition: partition.clone(), prefix: String::new(), after: None, order, limit };
+        let mut seen = Vec::new();
+        loop {
+            let page = h.store().query(query.clone()).await.unwrap();
+            assert!(
+                page.items.len() == limit || page.next.is_none(),
+                "a page that is not the last one is full"
+            );
+            seen.extend(keys(&page));
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => break,
+            }
+        }
+        if order == Order::Descending {
+            seen.reverse();
+        }
+        assert_eq!(seen, expected, "{order:?} by {limit}");
+    }
 }
 
 pub async fn a_page_says_whether_it_is_the_last(h: &dyn Harness) {
@@ -153,6 +191,36 @@ pub async fn deliveries_are_listed_by_tenant_url_and_subscription(h: &dyn Harnes
         .await
         .unwrap();
     assert_eq!(h.store().query_index(of_tenant(Order::Ascending, 10)).await.unwrap().items.len(), 2);
+}
+
+pub async fn live_deliveries_of_a_subscription_stand_apart(h: &dyn Harness) {
+    let finished = |n| {
+        let mut record = delivery(n, 1);
+        record.progress.succeed(at(n), Duration::from_secs(60));
+        record
+    };
+    let mut parked = delivery(3, 1);
+    parked.progress.park();
+    put(h, (4..40).map(|n| Record::Delivery(finished(n))).collect()).await;
+    put(h, vec![Record::Logged(logged(1, 1)), Record::Delivery(delivery(2, 1))]).await;
+    put(h, vec![Record::Delivery(parked), Record::Delivery(delivery(1, 2))]).await;
+    let listed = async |partition: String| {
+        let query = IndexQuery::of(ListIndex::BySubscription, partition, 100);
+        keys(&h.store().query_index(query).await.unwrap())
+    };
+    let live = DeliveryRecord::live_subscription_list(&tenant(), &subscription(1));
+    let over = DeliveryRecord::subscription_list(&tenant(), &subscription(1));
+    let key = |n| DeliveryRecord::key(&delivery_key(n, 1));
+    assert_eq!(listed(live.clone()).await, [key(2), key(3)]);
+    assert_eq!(listed(over.clone()).await.len(), 37);
+    // A delivery that ends changes its list, and one that is replayed changes back.
+    put(h, vec![Record::Delivery(finished(2))]).await;
+    assert_eq!(listed(live.clone()).await, [key(3)]);
+    let mut replayed = finished(9);
+    replayed.progress.replay(&Schedule::default(), at(50));
+    put(h, vec![Record::Delivery(replayed)]).await;
+    assert_eq!(listed(live).await, [key(3), key(9)]);
+    assert_eq!(listed(over).await.len(), 37);
 }
 
 pub async fn a_list_has_bounds(h: &dyn Harness) {

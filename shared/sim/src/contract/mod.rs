@@ -159,9 +159,11 @@ macro_rules! store_contract_tests {
         $crate::contract_tests!(@module $make, lists, [
             parked_pointers_are_ordered_by_due_time,
             a_query_keeps_to_its_prefix,
+            a_partition_of_many_comes_in_order,
             a_page_says_whether_it_is_the_last,
             a_query_misses_nothing_while_items_are_added,
             deliveries_are_listed_by_tenant_url_and_subscription,
+            live_deliveries_of_a_subscription_stand_apart,
             a_list_has_bounds,
             records_at_the_same_place_of_a_list_are_all_listed,
             a_list_misses_nothing_while_items_are_added,

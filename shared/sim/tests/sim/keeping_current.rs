@@ -111,19 +111,13 @@ impl Scene {
     fn new() -> Scene {
         let clock = Arc::new(VirtualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         let store = Arc::new(Counting::default());
-        let engine = |seed| {
-            let ports = Ports {
-                store: Arc::clone(&store) as _,
-                queue: Arc::new(MemoryQueue::new(Arc::clone(&clock) as _, Duration::from_secs(180))),
-                backlog: Arc::new(NotCounted),
-                sender: Arc::new(NoReceiver),
-                clock: Arc::clone(&clock) as _,
-                entropy: Arc::new(SeededEntropy::new(seed)),
-            };
-            Engine::new(ports, Settings::default())
-        };
-        let (admin, ingest) = (engine(1), engine(2));
+        let (admin, ingest) = (engine(&store, &clock, 1), engine(&store, &clock, 2));
         Scene { admin, ingest, tenant: "default".into(), store, clock }
+    }
+
+    /// Another process takes the events from now on.
+    fn restart_ingest(&mut self) {
+        self.ingest = engine(&self.store, &self.clock, 3);
     }
 
     fn subscribe(&self, customer: usize) -> Subscription {
@@ -157,6 +151,18 @@ impl Scene {
             SubscriptionPatch { filters: Some(customer_is(customer)), ..SubscriptionPatch::default() };
         block_on(self.admin.update_subscription(&self.tenant, &subscription.id, patch)).unwrap();
     }
+}
+
+fn engine(store: &Arc<Counting>, clock: &Arc<VirtualClock>, seed: u64) -> Engine {
+    let ports = Ports {
+        store: Arc::clone(store) as _,
+        queue: Arc::new(MemoryQueue::new(Arc::clone(clock) as _, Duration::from_secs(180))),
+        backlog: Arc::new(NotCounted),
+        sender: Arc::new(NoReceiver),
+        clock: Arc::clone(clock) as _,
+        entropy: Arc::new(SeededEntropy::new(seed)),
+    };
+    Engine::new(ports, Settings::default())
 }
 
 fn customer_is(customer: usize) -> Vec<Filter> {
@@ -197,4 +203,40 @@ fn a_change_among_ten_thousand_is_read_alone() {
     let (deliveries, read) = scene.post(MANY);
     assert!(deliveries == 1 && read >= MANY - 1, "{read}");
     assert_eq!(scene.post(7).0, 1);
+}
+
+#[test]
+fn a_process_that_starts_reads_a_snapshot_and_what_changed_since() {
+    const SOME: usize = 600;
+    let mut scene = Scene::new();
+    let subscriptions: Vec<_> = (0..SOME).map(|customer| scene.subscribe(customer)).collect();
+    let (deliveries, read) = scene.post(7);
+    assert!(deliveries == 1 && read >= SOME, "without a snapshot all are read: {read}");
+    scene.restart_ingest();
+    assert_eq!(scene.post(7), (1, 1), "the version alone");
+
+    scene.subscribe(1_000);
+    scene.change(&subscriptions[7], 1_001);
+    assert!(block_on(scene.admin.delete_subscription(&scene.tenant, &subscriptions[8].id)).unwrap());
+    scene.restart_ingest();
+    // The version, three changes and what they changed.
+    assert_eq!(scene.post(1_000), (1, 7));
+    let deliveries = [7, 1_001, 8, 9].map(|customer| scene.post(customer).0);
+    assert_eq!(deliveries, [0, 1, 0, 1]);
+
+    // After too many changes all are read, for the next snapshot.
+    for customer in 0..201 {
+        scene.change(&subscriptions[7], 2_000 + customer);
+    }
+    scene.restart_ingest();
+    let (deliveries, read) = scene.post(2_200);
+    assert!(deliveries == 1 && read >= SOME, "{read}");
+    scene.restart_ingest();
+    assert_eq!(scene.post(2_200), (1, 1));
+
+    // A snapshot that is gone is no error.
+    scene.store.store.purge(Timestamp::from_millis(1_700_000_000_000) + Duration::from_secs(8 * 86_400));
+    scene.restart_ingest();
+    let (deliveries, read) = scene.post(2_200);
+    assert!(deliveries == 1 && read >= SOME, "{read}");
 }

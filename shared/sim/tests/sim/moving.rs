@@ -6,8 +6,9 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use holdfast_core::engine::SubscriptionPatch;
-use holdfast_core::ports::Clock;
-use holdfast_core::records::Subscription;
+use holdfast_core::ids::EventKey;
+use holdfast_core::ports::{Clock, Store};
+use holdfast_core::records::{Record, Subscription};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
@@ -112,6 +113,32 @@ fn live_deliveries_end_when_the_subscription_is_deactivated() {
         let view = block_on(world.engine.view_delivery(&later)).unwrap().unwrap();
         assert_eq!(view.state, DeliveryState::Delivered);
     });
+}
+
+/// Ten thousand deliveries of the past, each under an event of its own.
+fn with_a_history(world: &World, subscription: &Subscription) {
+    let before = world.delivery("waiting", subscription);
+    let stored = world.deliveries().into_iter().find(|record| record.key == before).unwrap();
+    let history = (0..10_000).map(|n| {
+        let mut record = stored.clone();
+        record.key.event_key = EventKey::of(&format!("event {n}"), record.accepted_at);
+        record.progress.succeed(record.accepted_at, THREE_DAYS);
+        Record::Delivery(record)
+    });
+    assert!(block_on(world.store.put_each(history.collect())).unwrap().is_empty());
+}
+
+#[test]
+fn a_change_reads_what_is_alive_and_not_the_history() {
+    for patch in [to_url(NEW), active(false)] {
+        let mut world = World::new(1, None);
+        let subscription = with_live_deliveries(&mut world);
+        with_a_history(&world, &subscription);
+        let before = world.scripted.listed();
+        world.change(&subscription.id, &patch);
+        world.run_for(Duration::from_secs(10));
+        assert_eq!(world.scripted.listed() - before, 3, "three are alive");
+    }
 }
 
 /// Every request went where the subscription was. At the very moment of a change it may go to either place.

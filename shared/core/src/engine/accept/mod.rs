@@ -3,6 +3,7 @@
 mod event_id;
 mod fan_out;
 mod quotas;
+mod snapshot;
 mod subscription_cache;
 
 use std::sync::Arc;
@@ -237,7 +238,7 @@ impl Engine {
     ) -> Result<Vec<Accepted>, AcceptError> {
         let mut retries = ConflictRetries::new();
         loop {
-            let subscriptions = self.subscriptions_at(tenant, known.tenant.version).await?;
+            let subscriptions = self.subscriptions_at(&known.tenant).await?;
             let resolved = self.resolve_ids(tenant, events, known.ids, &subscriptions).await?;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;

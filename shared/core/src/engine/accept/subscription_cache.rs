@@ -11,7 +11,7 @@ use futures_util::lock::Mutex as AsyncMutex;
 use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::Query;
-use crate::records::{Key, Subscription, SubscriptionChange};
+use crate::records::{Key, Subscription, SubscriptionChange, TenantVersion};
 use crate::rules::matching::{Member, Selector, SubscriptionIndex};
 
 /// Beyond either of these, the least recently used tenant is evicted.
@@ -118,11 +118,9 @@ impl Known {
 impl Engine {
     /// The tenant's subscriptions as of this version or later. The version is read first, so that one made a moment ago counts:
     /// a change in between is loaded early, never missed.
-    pub(super) async fn subscriptions_at(
-        &self,
-        tenant: &Tenant,
-        version: u64,
-    ) -> Result<Arc<SubscriptionIndex>> {
+    pub(super) async fn subscriptions_at(&self, current: &TenantVersion) -> Result<Arc<SubscriptionIndex>> {
+        let TenantVersion { tenant, version, .. } = current;
+        let version = *version;
         let max_bytes = self.settings.max_index_bytes;
         let of_tenant = self.subscriptions.lock().get(tenant);
         let mut known = of_tenant.known.lock().await;
@@ -136,7 +134,7 @@ impl Engine {
         };
         match (&mut *known, changes) {
             (Some(known), Some((reached, changed))) => known.apply(reached, changed, max_bytes),
-            (known, _) => *known = Some(Known { version, index: self.load_subscriptions(tenant).await? }),
+            (known, _) => *known = Some(self.load_subscriptions(current).await?),
         }
         let index = known.as_ref().map_or(Ok(Arc::default()), |known| known.index(max_bytes));
         let bytes = index.as_ref().map_or(0, |index| index.bytes());
@@ -176,15 +174,49 @@ impl Engine {
         Ok((reached, ids))
     }
 
-    /// `None`: they need more memory than their tenant may take. No more than that is read.
-    async fn load_subscriptions(&self, tenant: &Tenant) -> Result<Option<Arc<SubscriptionIndex>>> {
+    /// By the latest snapshot and what changed since. If there is none, or too much changed, all of them are read, and a snapshot is
+    /// stored for the next process that starts.
+    async fn load_subscriptions(&self, current: &TenantVersion) -> Result<Known> {
+        if let Some(known) = self.load_by_snapshot(current).await? {
+            return Ok(known);
+        }
+        let TenantVersion { tenant, version, .. } = current;
+        let Some((index, selectors)) = self.load_all_subscriptions(tenant).await? else {
+            return Ok(Known { version: *version, index: None });
+        };
+        self.store_snapshot(tenant, *version, &selectors).await;
+        Ok(Known { version: *version, index: Some(Arc::new(index)) })
+    }
+
+    async fn load_by_snapshot(&self, current: &TenantVersion) -> Result<Option<Known>> {
+        let TenantVersion { tenant, version, .. } = current;
+        let is_near = |from: &u64| version.checked_sub(*from).is_some_and(|behind| behind <= MAX_CHANGES);
+        let Some(from) = current.snapshot.filter(is_near) else { return Ok(None) };
+        let Some(selectors) = self.load_snapshot(tenant, from).await else { return Ok(None) };
         let mut index = SubscriptionIndex::default();
+        selectors.iter().for_each(|selector| index.insert(selector));
+        let mut known = Known { version: from, index: Some(Arc::new(index)) };
+        let Some((reached, changed)) = self.changes_between(tenant, from, *version).await? else {
+            return Ok(None);
+        };
+        known.apply(reached, changed, self.settings.max_index_bytes);
+        Ok(Some(known))
+    }
+
+    /// `None`: they need more memory than their tenant may take. No more than that is read.
+    async fn load_all_subscriptions(
+        &self,
+        tenant: &Tenant,
+    ) -> Result<Option<(SubscriptionIndex, Vec<Selector>)>> {
+        let (mut index, mut selectors) = (SubscriptionIndex::default(), Vec::new());
         let mut after = None;
         loop {
             let query = Query::of(Subscription::partition(tenant), PAGE).after(after);
             let page = self.repository.list::<Subscription>(query).await?;
             for subscription in page.items {
-                index.insert(&subscription.selector());
+                let selector = subscription.selector();
+                index.insert(&selector);
+                selectors.push(selector);
                 if index.bytes() > self.settings.max_index_bytes {
                     tracing::error!(%tenant, max_bytes = self.settings.max_index_bytes, "subscriptions.too_large");
                     return Ok(None);
@@ -192,7 +224,7 @@ impl Engine {
             }
             after = page.next;
             if after.is_none() {
-                return Ok(Some(Arc::new(index)));
+                return Ok(Some((index, selectors)));
             }
         }
     }

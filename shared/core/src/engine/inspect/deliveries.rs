@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 
 use super::super::{Engine, Page, Result, Unavailable};
+use super::in_state::lists_of_subscription;
 use super::{DeliveryView, MAX_SCANNED, scan_cost};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
 use crate::ports::{IndexQuery, Query};
@@ -56,17 +57,12 @@ impl Engine {
         max_attempts: usize,
     ) -> Result<Option<DeliveryView>> {
         let partition = DeliveryRecord::partition(&key.tenant, &key.event_key);
-        // From the end: the log, the attempts from the newest on, and the record.
+        // From the end: the log, the record, and the attempts from the newest on.
         let query = Query::of(partition, max_attempts + BESIDE_ATTEMPTS)
-            .prefix(key.subscription_id.as_str())
+            .prefix(DeliveryRecord::prefix(&key.subscription_id))
             .descending();
         let page = self.repository.list::<Record>(query).await?;
-        let mut records = page.items;
-        if page.next.is_some() {
-            let record = self.repository.get_delivery(key).await?;
-            records.extend(record.map(|loaded| Record::Delivery(loaded.record)));
-        }
-        let view = DeliveryView::of(records, &self.settings, self.ports.clock.now());
+        let view = DeliveryView::of(page.items, &self.settings, self.ports.clock.now());
         Ok(view.map(|view| view.with_newest(max_attempts)))
     }
 
@@ -85,11 +81,13 @@ impl Engine {
             }
             Scope::Url(id) => (ListIndex::ByUrl, DeliveryRecord::url_list(tenant, id)),
             Scope::Subscription(id) => {
-                (ListIndex::BySubscription, DeliveryRecord::subscription_list(tenant, id))
+                let lists = lists_of_subscription(tenant, id, filter.state);
+                return Ok(self.list_deliveries_in(&lists, filter, after, limit).await?);
             }
             Scope::Tenant => match filter.state.and_then(StateIndex::of_delivery) {
                 Some(state) => {
-                    return Ok(self.list_deliveries_in(state, tenant, filter, after, limit).await?);
+                    let lists = self.lists_in_state(state, tenant);
+                    return Ok(self.list_deliveries_in(&lists, filter, after, limit).await?);
                 }
                 None => (ListIndex::ByTenant, DeliveryRecord::tenant_list(tenant)),
             },
@@ -153,7 +151,7 @@ fn split_cursor(cursor: Option<String>) -> (Option<String>, Option<String>) {
     }
 }
 
-fn listed_key(record: &Record) -> Option<DeliveryKey> {
+pub(super) fn listed_key(record: &Record) -> Option<DeliveryKey> {
     match record {
         Record::Delivery(record) => Some(record.key.clone()),
         Record::Logged(logged) => Some(logged.delivery.key.clone()),

@@ -87,7 +87,7 @@ fn subscription_of(record: &Record) -> Option<&SubscriptionId> {
     }
 }
 
-/// Sorts behind everything of this delivery, whose records are called `subscription` and `subscription#…`, and before the next.
+/// Sorts behind everything of this delivery, whose records are called `subscription#…`, and before the next.
 fn behind_all_of(subscription_id: &SubscriptionId) -> String {
     format!("{subscription_id}$")
 }

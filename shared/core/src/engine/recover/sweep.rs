@@ -13,9 +13,11 @@ use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord}
 use crate::rules::delivery::DeliveryState;
 use crate::rules::look_at;
 
-/// How much one sweep looks at, per shard.
-const MAX_PER_SHARD: usize = 500;
-const CONCURRENCY: usize = 32;
+/// How much one sweep looks at, per shard: 4,000 in all.
+const MAX_PER_SHARD: usize = 4_000 / SWEEP_SHARDS as usize;
+const SHARDS_AT_ONCE: usize = 8;
+/// How many records of a shard are looked at at once.
+const CONCURRENCY: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
@@ -28,37 +30,45 @@ pub struct SweepReport {
     pub failed: usize,
 }
 
+impl SweepReport {
+    fn add(self, other: SweepReport) -> SweepReport {
+        SweepReport {
+            looked_at: self.looked_at + other.looked_at,
+            oldest_overdue: self.oldest_overdue.max(other.oldest_overdue),
+            more: self.more || other.more,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
 impl Engine {
     /// Goes on after an error, so that one bad record does not keep the others from being looked at. Returns an error only when a
     /// shard could not be read.
     pub async fn sweep(&self) -> Result<SweepReport> {
-        let mut report = SweepReport::default();
-        let mut failed = None;
-        for shard in 0..SWEEP_SHARDS {
-            if let Err(error) = self.sweep_shard(shard, &mut report).await {
-                failed = Some(error);
-            }
-        }
-        failed.map_or(Ok(report), Err)
+        let shards = stream::iter((0..SWEEP_SHARDS).map(|shard| self.sweep_shard(shard)));
+        let shards: Vec<_> = shards.buffer_unordered(SHARDS_AT_ONCE).collect().await;
+        shards.into_iter().try_fold(SweepReport::default(), |report, shard| Ok(report.add(shard?)))
     }
 
-    async fn sweep_shard(&self, shard: u8, report: &mut SweepReport) -> Result<()> {
+    async fn sweep_shard(&self, shard: u8) -> Result<SweepReport> {
         let now = self.ports.clock.now();
         let overdue = self.ports.store.overdue(shard, now, MAX_PER_SHARD).await?;
-        report.more |= overdue.len() == MAX_PER_SHARD;
-        report.looked_at += overdue.len();
-        if let Some(look_at) = overdue.first().and_then(|found| found.record.index_entries().look_at) {
-            report.oldest_overdue = report.oldest_overdue.max(now.since(look_at));
-        }
+        let most_overdue = overdue.first().and_then(|found| found.record.index_entries().look_at);
+        let (looked_at, more) = (overdue.len(), overdue.len() == MAX_PER_SHARD);
         let looks = stream::iter(overdue.into_iter().map(|found| self.look_at(found)));
         let looks: Vec<_> = looks.buffer_unordered(CONCURRENCY).collect().await;
-        report.failed += looks.iter().filter(|look| look.is_err()).count();
+        let report = SweepReport {
+            looked_at,
+            oldest_overdue: most_overdue.map_or(Duration::ZERO, |look_at| now.since(look_at)),
+            more,
+            failed: looks.iter().filter(|look| look.is_err()).count(),
+        };
         let (tickets, failed) = split_tickets(looks);
         self.send_tickets(tickets).await;
         if let Some(error) = failed {
             tracing::error!(error = chain(&error), shard, "some overdue records could not be looked at");
         }
-        Ok(())
+        Ok(report)
     }
 
     /// Moves `look_at` on before the ticket is sent, so that nothing is looked at every minute.

@@ -9,7 +9,7 @@ use super::super::recover::ParkedUrls;
 use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::ports::{Expect, IndexQuery, Write};
-use crate::records::{DeliveryRecord, Job, JobRecord, ListIndex, Reassign, Record, Subscription};
+use crate::records::{DeliveryRecord, Job, JobRecord, ListIndex, Reassign, Subscription};
 use crate::rules::delivery::DeliveryState;
 use crate::rules::reassign::Reassignment;
 use crate::time::Timestamp;
@@ -76,17 +76,12 @@ impl Engine {
 
     /// Returns where the next page starts.
     async fn reassign_page(&self, tenant: &Tenant, work: &Reassign) -> Result<Option<String>> {
-        let partition = DeliveryRecord::subscription_list(tenant, &work.subscription_id);
-        // Newest first: live deliveries come long before those that were delivered days ago.
-        let query =
-            IndexQuery::of(ListIndex::BySubscription, partition, PAGE).after(work.after.clone()).descending();
-        let page = self.repository.list_index::<Record>(query).await?;
+        let partition = DeliveryRecord::live_subscription_list(tenant, &work.subscription_id);
+        let query = IndexQuery::of(ListIndex::BySubscription, partition, PAGE).after(work.after.clone());
+        let page = self.repository.list_index::<DeliveryRecord>(query).await?;
         // The index may lag. What became live since was made so by a function that saw the subscription as it is, or is found by
         // the second pass.
-        let live = page.items.into_iter().filter_map(|record| match record {
-            Record::Delivery(record) if record.progress.state.is_live() => Some(record.key),
-            _ => None,
-        });
+        let live = page.items.into_iter().map(|record| record.key);
         let reassigned = stream::iter(live.map(|key| async move { self.reassign_delivery(&key).await }));
         let reassigned: Vec<_> = reassigned.buffer_unordered(CONCURRENCY).collect().await;
         let mut parked_at = ParkedUrls::new();

@@ -20,6 +20,8 @@ mod tests;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use condition::{Condition, paths_of};
 use leaf::{Leaf, Place};
 use paths::Paths;
@@ -34,7 +36,7 @@ use crate::ids::{SubscriptionId, UrlId};
 const STAR: &str = "*";
 
 /// Which events a subscription selects, and where they go.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Selector {
     pub id: SubscriptionId,
     pub url_id: UrlId,
