@@ -23,8 +23,15 @@ pub struct Timeouts {
     pub operation: Duration,
 }
 
-/// How often a request is made in all if it fails for a transient reason.
-const MAX_TRIES: u32 = 3;
+/// How often a request is made in all if it fails for a transient reason or is throttled.
+const MAX_TRIES: u32 = 5;
+/// The first of these is made after a random part of this, and the wait doubles each time. A partition that is throttled takes more within
+/// milliseconds, and an invocation has little time.
+const FIRST_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// A function is frozen between two invocations, and AWS closes connections that are idle for longer. A new one takes a few milliseconds, a
+/// request on a closed one a failed try.
+const MAX_IDLE: Duration = Duration::from_secs(10);
 
 /// For functions: region and credentials from the environment, where Lambda puts them. No other source is tried, because a cold
 /// start waits for this.
@@ -55,7 +62,14 @@ pub async fn to_emulator(endpoint: &str, timeouts: Timeouts) -> SdkConfig {
 }
 
 fn loader(timeouts: Timeouts) -> ConfigLoader {
-    let https = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+    let https = Builder::new()
+        .tls_provider(Provider::Rustls(CryptoMode::Ring))
+        .pool_idle_timeout(MAX_IDLE)
+        .build_https();
+    let retries = RetryConfig::standard()
+        .with_max_attempts(MAX_TRIES)
+        .with_initial_backoff(FIRST_BACKOFF)
+        .with_max_backoff(MAX_BACKOFF);
     let timeouts = TimeoutConfig::builder()
         .operation_attempt_timeout(timeouts.attempt)
         .operation_timeout(timeouts.operation)
@@ -63,5 +77,5 @@ fn loader(timeouts: Timeouts) -> ConfigLoader {
     aws_config::defaults(BehaviorVersion::v2026_01_12())
         .http_client(https)
         .timeout_config(timeouts)
-        .retry_config(RetryConfig::standard().with_max_attempts(MAX_TRIES))
+        .retry_config(retries)
 }

@@ -1,11 +1,8 @@
-use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use h2::Reason;
 use http::header::PROXY_AUTHORIZATION;
 use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::Full;
@@ -23,13 +20,7 @@ use crate::connector::{Connector, ProxyRoute};
 use crate::idle::IdleConnections;
 use crate::meter::{Meter, MeteredAttempt};
 use crate::resolver::GuardedResolver;
-use crate::response::MAX_RESPONSE_BYTES;
 
-/// Pings detect a dead HTTP/2 connection. Without them, every attempt on it would time out until the kernel closes it.
-const PING_INTERVAL: Duration = Duration::from_secs(5);
-const PING_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a request that the receiver has certainly not processed is sent again within its attempt.
-const MAX_RESENDS: usize = 2;
 /// How much of a response's head is held at a time.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
 
@@ -82,10 +73,6 @@ impl HttpClient {
             .pool_idle_timeout(config.pool_idle_timeout)
             .pool_max_idle_per_host(config.pool_max_idle_per_host)
             .http1_max_buf_size(MAX_HEAD_BYTES)
-            // A receiver need not send what is not read.
-            .http2_initial_stream_window_size(u32::try_from(MAX_RESPONSE_BYTES).ok())
-            .http2_keep_alive_interval(PING_INTERVAL)
-            .http2_keep_alive_timeout(PING_TIMEOUT)
             .build(connector);
         Ok(HttpClient { client, proxy_auth })
     }
@@ -96,16 +83,6 @@ impl HttpClient {
         {
             request.headers_mut().insert(PROXY_AUTHORIZATION, auth.clone());
         }
-        for _ in 0..MAX_RESENDS {
-            match self.send(request.clone()).await {
-                Err(error) if is_unprocessed(&error) => {}
-                result => return result,
-            }
-        }
-        self.send(request).await
-    }
-
-    async fn send(&self, mut request: Request<Full<Bytes>>) -> Result<Received, legacy::Error> {
         let mut connection = capture_connection(&mut request);
         let metered = pin!(async {
             let connected = connection.wait_for_connection_metadata().await;
@@ -116,20 +93,6 @@ impl HttpClient {
             Either::Right((metered, response)) => Ok(Received { response: response.await?, metered }),
         }
     }
-}
-
-/// Whether the receiver says that it has not processed the request: it is shutting the connection down, or had no capacity.
-fn is_unprocessed(error: &legacy::Error) -> bool {
-    let mut next = error.source();
-    while let Some(link) = next {
-        if let Some(error) = link.downcast_ref::<h2::Error>() {
-            return error.is_remote()
-                && (error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)
-                    || error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM));
-        }
-        next = link.source();
-    }
-    false
 }
 
 fn proxy_route(config: &EgressConfig) -> Result<Option<ProxyRoute>, BuildError> {
@@ -154,6 +117,7 @@ fn tls(config: &EgressConfig) -> Result<ClientConfig, BuildError> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
-    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Not HTTP/2: all tenants with URLs on one host would share a connection, and one whose requests hang could take all of its streams.
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(tls)
 }

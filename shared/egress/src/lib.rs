@@ -4,7 +4,7 @@
 //! address that a customer chose, so that all such connections are guarded in one place.
 //!
 //! For every attempt:
-//! - It is one POST over HTTP/1.1 or HTTP/2, as negotiated. Redirects are not followed, the environment's proxies are ignored,
+//! - It is one POST over HTTP/1.1. Redirects are not followed, the environment's proxies are ignored,
 //!   cookies are not kept, and nothing is decompressed.
 //! - It goes only to allowed addresses. An address in the URL is checked as it is; a name is resolved once, all its addresses are
 //!   checked, and the connection uses one of them.

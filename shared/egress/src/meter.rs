@@ -25,7 +25,7 @@ pub const MAX_ATTEMPT_BYTES: usize = 256 * 1024;
 pub(crate) struct TooManyBytes;
 
 /// How much may still be read from a connection. Each attempt on it adds [`MAX_ATTEMPT_BYTES`], and what an attempt leaves unused
-/// is not saved up: HTTP/2 makes many attempts at a time, and their bytes cannot be told apart here.
+/// is not saved up.
 #[derive(Debug)]
 pub(crate) struct Meter {
     allowance: Mutex<Allowance>,
@@ -153,7 +153,6 @@ impl Drop for MeteredAttempt {
         let mut allowance = self.meter.lock();
         allowance.attempts -= 1;
         let mut unwanted = None;
-        // With HTTP/2, other attempts may still use the connection.
         if allowance.attempts == 0 && (!self.is_complete || allowance.is_blocked) {
             allowance.is_given_up = true;
             allowance.wake();

@@ -17,6 +17,8 @@ use crate::lookup::{Lookup, LookupError};
 /// Short, so that the budget holds in any second and not only in those that begin with a window: five windows touch one second.
 const BUDGET_WINDOW: Duration = Duration::from_millis(250);
 const BUDGET_WINDOWS_PER_SECOND: u32 = 4;
+/// How many addresses of a name are used, of IPv4 and of IPv6 each.
+const MAX_PER_FAMILY: usize = 8;
 /// What a look-up without an answer costs besides its two packets: the resolver repeats both twice, and asks for the root.
 const REPEATED_LOOKUPS: u32 = 3;
 
@@ -144,7 +146,7 @@ impl Names {
             }
             Ok(Ok(answer)) => {
                 let ttl = answer.ttl.clamp(self.limits.min_ttl, self.limits.max_ttl);
-                (Ok(answer.addresses.into()), ttl)
+                (Ok(few_of_each_family(answer.addresses)), ttl)
             }
             Ok(Err(LookupError::NoAddress(_))) => (Err(NameError::NoAddress), self.limits.failure_ttl),
             // About us and not about the name, so the next attempt asks again.
@@ -156,6 +158,12 @@ impl Names {
         slot.finish(&outcome, ttl);
         outcome
     }
+}
+
+/// The others are never connected to. An attempt tries one after the other, and names with thousands would take memory.
+fn few_of_each_family(addresses: Vec<IpAddr>) -> Arc<[IpAddr]> {
+    let (ipv4, ipv6): (Vec<_>, Vec<_>) = addresses.into_iter().partition(IpAddr::is_ipv4);
+    ipv4.into_iter().take(MAX_PER_FAMILY).chain(ipv6.into_iter().take(MAX_PER_FAMILY)).collect()
 }
 
 impl State {

@@ -167,7 +167,7 @@ fn to_http_headers(given: Vec<(&'static str, String)>) -> Result<HeaderMap, Atte
         let invalid = || failure::invalid_request(format!("the header {name} cannot be encoded"));
         let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
         let mut value = HeaderValue::try_from(value).map_err(|_| invalid())?;
-        // Keeps the token out of debug output and out of HTTP/2's header compression.
+        // Keeps the token out of debug output.
         value.set_sensitive(key == AUTHORIZATION);
         headers.append(key, value);
     }

@@ -85,17 +85,17 @@ impl Open {
     }
 
     /// The connection that makes room for a new one of this peer.
-    fn choose(&mut self, newcomer: IpAddr, now: Instant) -> Option<u64> {
+    fn choose(&mut self, now: Instant) -> Option<u64> {
         let sample = self.look_at(self.sample_from, MAX_SAMPLED);
         self.sample_from = sample.last().map_or(0, |last| last.id + 1);
-        let chosen = displace::choose(&sample, &self.counts, newcomer);
+        let chosen = displace::choose(&sample, &self.counts);
         let is_recent = self.scanned_at.is_some_and(|at| now.duration_since(at) < SCAN_INTERVAL);
         if chosen.is_some() || is_recent {
             return chosen;
         }
         self.scanned_at = Some(now);
         let all = self.look_at(0, usize::MAX);
-        displace::choose(&all, &self.counts, newcomer)
+        displace::choose(&all, &self.counts)
     }
 
     /// At most `max`, beginning with the id `from` and going on with the first.
@@ -159,7 +159,7 @@ impl Connections {
         let mut open = self.lock();
         let of_peer = open.by_peer.get(&peer).copied().unwrap_or(0);
         let is_full = open.by_id.len() >= self.bounds.connections;
-        if of_peer >= self.bounds.per_peer || (is_full && !self.make_room(&mut open, peer)) {
+        if of_peer >= self.bounds.per_peer || (is_full && !self.make_room(&mut open)) {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
@@ -168,11 +168,11 @@ impl Connections {
         Some(Place { connections: Arc::clone(self), id, activity })
     }
 
-    fn make_room(&self, open: &mut Open, newcomer: IpAddr) -> bool {
+    fn make_room(&self, open: &mut Open) -> bool {
         if open.closing >= self.bounds.max_closing() {
             return false;
         }
-        let closed = open.choose(newcomer, Instant::now()).and_then(|id| open.remove(id));
+        let closed = open.choose(Instant::now()).and_then(|id| open.remove(id));
         if let Some(activity) = &closed {
             open.closing += 1;
             self.displaced.fetch_add(1, Ordering::Relaxed);

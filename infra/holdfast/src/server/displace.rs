@@ -62,20 +62,19 @@ pub(super) fn decrement<T>(count: Entry<'_, T, usize>) {
     }
 }
 
-/// Returns which of these connections to close, so that a new one of the peer `newcomer` has a place. `None`: none of them.
+/// Returns which of these connections to close, so that a new one has a place. `None`: none of them.
 ///
-/// As long as strangers have idle connections, one of these is closed: of the peer that has most strangers' connections, and more than
-/// the newcomer has, the one that has been idle longest. Otherwise the holder of keys that has most connections, and more than an eighth
+/// As long as strangers have idle connections, one of these is closed: of the peer that has most strangers' connections, the one that has
+/// been idle longest. A peer with many gains nothing by opening more, and one with a new address for each is no better off. Otherwise the holder of keys that has most connections, and more than an eighth
 /// of all, loses the one that it has not used for longest, or if it uses all, the one whose body has been arriving for longest. A holder
 /// that is busy on all of its connections keeps them, and the next one loses one.
-pub(super) fn choose(candidates: &[Candidate], counts: &Counts, newcomer: IpAddr) -> Option<u64> {
+pub(super) fn choose(candidates: &[Candidate], counts: &Counts) -> Option<u64> {
     let strangers = candidates.iter().filter(|connection| connection.holder.is_none());
     let longest_idle = |connection: &&Candidate| connection.idle_since.map(Reverse);
     let count_of = |peer: IpAddr| counts.strangers_by_peer.get(&peer).copied().unwrap_or(0);
     let mut idle = strangers.filter(|connection| connection.idle_since.is_some()).peekable();
     let closed = if idle.peek().is_some() {
-        idle.filter(|connection| count_of(connection.peer) > count_of(newcomer))
-            .max_by_key(|connection| (count_of(connection.peer), longest_idle(connection)))
+        idle.max_by_key(|connection| (count_of(connection.peer), longest_idle(connection)))
     } else {
         let rank = |connection: &Candidate| {
             let holder = connection.holder?;
@@ -101,7 +100,7 @@ mod tests {
 
     /// Peer, holder (0: none) and since when it is idle, or if negative since when its body is arriving (0: neither) of each; its id is its
     /// place in the list.
-    fn choose_of(open: &[(u8, u64, i64)], newcomer: u8) -> Option<u64> {
+    fn choose_of(open: &[(u8, u64, i64)]) -> Option<u64> {
         let of = |(id, (address, holder, since)): (usize, &(u8, u64, i64))| Candidate {
             id: id as u64,
             peer: peer(*address),
@@ -112,25 +111,22 @@ mod tests {
         let open: Vec<_> = open.iter().enumerate().map(of).collect();
         let mut counts = Counts::default();
         open.iter().for_each(|connection| counts.add(connection.peer, connection.holder));
-        choose(&open, &counts, peer(newcomer))
+        choose(&open, &counts)
     }
 
     #[test]
     fn the_longest_idle_connection_of_the_peer_with_most_strangers_makes_room() {
-        for (what, open, newcomer, expected) in [
-            ("none is open", &[][..], 9, None),
-            ("the longest idle one of the peer with most", &[(1, 0, 1), (2, 0, 5), (2, 0, 3)], 9, Some(2)),
-            ("each has one", &[(1, 0, 7), (2, 0, 6), (3, 0, 8)], 9, Some(1)),
-            ("busy ones count and stay", &[(1, 0, 0), (1, 0, 0), (1, 0, 9), (2, 0, 1)], 9, Some(2)),
-            ("the next peer, if all of the first are busy", &[(1, 0, 0), (1, 0, 0), (2, 0, 4)], 9, Some(2)),
-            ("all are busy", &[(1, 0, 0), (1, 0, 0)], 9, None),
-            ("the newcomer has as many", &[(1, 0, 1), (2, 0, 2)], 1, None),
-            ("the newcomer has most", &[(1, 0, 1), (1, 0, 2), (2, 0, 3)], 1, None),
-            ("the newcomer has fewer", &[(1, 0, 1), (2, 0, 3), (2, 0, 2)], 1, Some(2)),
-            ("those with a key do not count", &[(1, 7, 1), (1, 7, 2), (1, 0, 4), (2, 0, 3)], 9, Some(3)),
-            ("nor those of the newcomer", &[(1, 7, 1), (1, 7, 2), (2, 0, 3)], 1, Some(2)),
+        for (what, open, expected) in [
+            ("none is open", &[][..], None),
+            ("the longest idle one of the peer with most", &[(1, 0, 1), (2, 0, 5), (2, 0, 3)], Some(2)),
+            ("each has one", &[(1, 0, 7), (2, 0, 6), (3, 0, 8)], Some(1)),
+            ("busy ones count and stay", &[(1, 0, 0), (1, 0, 0), (1, 0, 9), (2, 0, 1)], Some(2)),
+            ("the next peer, if all of the first are busy", &[(1, 0, 0), (1, 0, 0), (2, 0, 4)], Some(2)),
+            ("all are busy", &[(1, 0, 0), (1, 0, 0)], None),
+            ("of two that have as many", &[(1, 0, 2), (2, 0, 1)], Some(1)),
+            ("those with a key do not count", &[(1, 7, 1), (1, 7, 2), (1, 0, 4), (2, 0, 3)], Some(3)),
         ] {
-            assert_eq!(choose_of(open, newcomer), expected, "{what}");
+            assert_eq!(choose_of(open), expected, "{what}");
         }
     }
 
@@ -140,32 +136,30 @@ mod tests {
 
     #[test]
     fn the_holder_with_most_makes_room_when_no_stranger_can() {
-        for (what, first, newcomer, expected) in [
-            ("its longest idle one", &[(1, 7, 5), (2, 7, 4)][..], 9, Some(1)),
-            ("from its own address too", &[(1, 7, 5), (1, 7, 4)], 1, Some(1)),
-            ("an eighth is not more than an eighth", &[(1, 7, 1)], 9, None),
-            ("of the holder with most", &[(1, 7, 1), (1, 7, 2), (2, 8, 9), (2, 8, 5), (2, 8, 7)], 9, Some(3)),
-            ("not while a stranger is idle", &[(1, 7, 1), (1, 7, 2), (1, 7, 3), (9, 0, 4)], 9, None),
-            ("busy strangers do not protect it", &[(1, 7, 3), (1, 7, 2), (1, 7, 1), (9, 0, 0)], 9, Some(2)),
-            ("all of it are busy", &[(1, 7, 0), (1, 7, 0)], 9, None),
-            ("then the next", &[(1, 7, 0), (1, 7, 0), (1, 7, 0), (2, 8, 2), (2, 8, 1)], 9, Some(4)),
-            ("the body that arrives longest", &[(1, 7, 0), (1, 7, -5), (1, 7, -4)], 9, Some(2)),
-            ("an idle one before a body", &[(1, 7, -1), (1, 7, 6), (1, 7, -2)], 9, Some(1)),
+        for (what, first, expected) in [
+            ("its longest idle one", &[(1, 7, 5), (2, 7, 4)][..], Some(1)),
+            ("an eighth is not more than an eighth", &[(1, 7, 1)], None),
+            ("of the holder with most", &[(1, 7, 1), (1, 7, 2), (2, 8, 9), (2, 8, 5), (2, 8, 7)], Some(3)),
+            ("not while a stranger is idle", &[(1, 7, 1), (1, 7, 2), (1, 7, 3), (9, 0, 4)], Some(3)),
+            ("busy strangers do not protect it", &[(1, 7, 3), (1, 7, 2), (1, 7, 1), (9, 0, 0)], Some(2)),
+            ("all of it are busy", &[(1, 7, 0), (1, 7, 0)], None),
+            ("then the next", &[(1, 7, 0), (1, 7, 0), (1, 7, 0), (2, 8, 2), (2, 8, 1)], Some(4)),
+            ("the body that arrives longest", &[(1, 7, 0), (1, 7, -5), (1, 7, -4)], Some(2)),
+            ("an idle one before a body", &[(1, 7, -1), (1, 7, 6), (1, 7, -2)], Some(1)),
             (
                 "bodies of the holder with most first",
                 &[(1, 7, -4), (1, 7, -5), (1, 7, 0), (2, 8, 1), (2, 8, 2)],
-                9,
                 Some(0),
             ),
-            ("a body within an eighth", &[(1, 7, -1)], 9, None),
+            ("a body within an eighth", &[(1, 7, -1)], None),
         ] {
             let open: Vec<_> = first.iter().chain(&OTHERS).copied().collect();
-            assert_eq!(choose_of(&open, newcomer), expected, "{what}");
+            assert_eq!(choose_of(&open), expected, "{what}");
         }
     }
 
     #[test]
     fn the_body_of_a_stranger_stays() {
-        assert_eq!(choose_of(&[(1, 0, -1), (1, 0, -2)], 9), None);
+        assert_eq!(choose_of(&[(1, 0, -1), (1, 0, -2)]), None);
     }
 }

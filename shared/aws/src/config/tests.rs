@@ -73,7 +73,7 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         (&[("HOLDFAST_HTTP_TIMEOUT_MS", "30000")], "the HTTP timeout (30s) must be less than the function"),
         (
             &[("HOLDFAST_HTTP_TIMEOUT_MS", "29000")],
-            "HOLDFAST_HTTP_TIMEOUT_MS is 29000, but must be less than 27000",
+            "HOLDFAST_HTTP_TIMEOUT_MS is 29000, but must be less than 24000",
         ),
         (&[("HOLDFAST_FUNCTION_TIMEOUT_S", "-1")], "HOLDFAST_FUNCTION_TIMEOUT_S is \"-1\""),
         (&[("HOLDFAST_FUNCTION_TIMEOUT_S", "901")], "from 1 to 900"),

@@ -10,7 +10,7 @@ use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{Item, item_of, key_of};
 use super::reads::MAX_CONCURRENT;
-use crate::call_error::CallError;
+use crate::call_error::{CallError, Cause};
 
 /// The most writes of one request. Even with items of the largest size they are below its limit of 16 MB.
 const MAX_BATCH: usize = 25;
@@ -52,10 +52,17 @@ impl DynamoStore {
         };
         let mut left: Vec<WriteRequest> = items.into_iter().map(put).collect();
         for tries in 0..MAX_TRIES {
-            let sent = self.client.batch_write_item().request_items(&self.table, left).send().await;
-            let answer = sent.map_err(|error| CallError::new("BatchWriteItem", &error))?;
-            let unprocessed = answer.unprocessed_items.and_then(|mut tables| tables.remove(&self.table));
-            left = unprocessed.unwrap_or_default();
+            let sent = self.client.batch_write_item().request_items(&self.table, left.clone()).send().await;
+            match sent.map_err(|error| CallError::new("BatchWriteItem", &error)) {
+                Ok(answer) => {
+                    let unprocessed =
+                        answer.unprocessed_items.and_then(|mut tables| tables.remove(&self.table));
+                    left = unprocessed.unwrap_or_default();
+                }
+                // None of them was written.
+                Err(CallError { cause: Cause::Throttled, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
             if left.is_empty() {
                 return Ok(Vec::new());
             }

@@ -11,7 +11,7 @@ use super::DynamoStore;
 use super::fault::Fault;
 use super::items::{Item, key_item, key_of, read};
 use super::terms::Terms;
-use crate::call_error::CallError;
+use crate::call_error::{CallError, Cause};
 
 /// The most keys of one request.
 const MAX_BATCH: usize = 100;
@@ -71,16 +71,23 @@ impl DynamoStore {
         let mut tries = 0;
         while !left.is_empty() {
             let asked = left.len();
-            let keys = KeysAndAttributes::builder().set_keys(Some(left)).consistent_read(true);
+            let keys = KeysAndAttributes::builder().set_keys(Some(left.clone())).consistent_read(true);
             let keys = keys.build().expect("a request with keys");
             let answer = self.client.batch_get_item().request_items(&self.table, keys).send().await;
-            let mut answer = answer.map_err(|error| CallError::new("BatchGetItem", &error))?;
-            let items = answer.responses.as_mut().and_then(|tables| tables.remove(&self.table));
-            for item in items.unwrap_or_default() {
-                found.insert(key_of(&item)?, item);
+            match answer.map_err(|error| CallError::new("BatchGetItem", &error)) {
+                Ok(mut answer) => {
+                    let items = answer.responses.as_mut().and_then(|tables| tables.remove(&self.table));
+                    for item in items.unwrap_or_default() {
+                        found.insert(key_of(&item)?, item);
+                    }
+                    let unprocessed =
+                        answer.unprocessed_keys.and_then(|mut tables| tables.remove(&self.table));
+                    left = unprocessed.map(|keys| keys.keys).unwrap_or_default();
+                }
+                // None of them was read.
+                Err(CallError { cause: Cause::Throttled, .. }) => {}
+                Err(error) => return Err(error.into()),
             }
-            let unprocessed = answer.unprocessed_keys.and_then(|mut tables| tables.remove(&self.table));
-            left = unprocessed.map(|keys| keys.keys).unwrap_or_default();
             // A response holds at most 16 MB, so one that leaves keys unprocessed may still be progress.
             tries = if left.len() < asked { 0 } else { tries + 1 };
             if tries == MAX_TRIES {

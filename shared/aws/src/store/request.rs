@@ -10,7 +10,7 @@ use holdfast_core::records::Key;
 use super::fault::Fault;
 use super::items::{Item, key_item};
 use super::terms::Terms;
-use crate::call_error::CallError;
+use crate::call_error::{CallError, Cause};
 
 #[derive(Clone)]
 pub(super) enum Action {
@@ -33,7 +33,7 @@ pub(super) enum Refusal {
     Condition(Option<Item>),
     /// Another transaction is writing it.
     Busy,
-    /// Only in transactions: the SDK repeats single requests that are throttled.
+    /// A partition or the table takes no more at the moment. The SDK has repeated the request already.
     Throttled,
     Fault(Fault),
 }
@@ -100,11 +100,21 @@ where
     E: ProvideErrorMetadata + std::error::Error + 'static,
     Error: From<SdkError<E>>,
 {
-    let fault = CallError::new(operation, &error).into();
+    let failed = CallError::new(operation, &error);
     match error.into() {
         Error::ConditionalCheckFailedException(failed) => Refusal::Condition(failed.item),
         Error::TransactionConflictException(_) => Refusal::Busy,
-        _ => Refusal::Fault(fault),
+        _ => Refusal::of(failed),
+    }
+}
+
+impl Refusal {
+    /// By its code, whatever the operation.
+    fn of(error: CallError) -> Refusal {
+        match error.cause {
+            Cause::Throttled => Refusal::Throttled,
+            Cause::TimedOut | Cause::Other => Refusal::Fault(error.into()),
+        }
     }
 }
 
@@ -125,7 +135,7 @@ pub(super) async fn send_all(
         Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
             refusals(cancelled.cancellation_reasons())
         }
-        _ => vec![(0, Refusal::Fault(CallError::new("TransactWriteItems", &error).into()))],
+        _ => vec![(0, Refusal::of(CallError::new("TransactWriteItems", &error)))],
     })
 }
 

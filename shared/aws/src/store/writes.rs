@@ -15,8 +15,11 @@ use super::request::{Action, Refusal, Request, send_all};
 use super::terms::Terms;
 use super::values::number;
 
-/// How often a write is tried while another transaction writes the same record or the table is throttled.
-const MAX_TRIES: u32 = 6;
+/// How often a write is tried while another transaction writes the same record.
+const MAX_BUSY_TRIES: u32 = 6;
+/// How often while it is throttled: for about five seconds. What an attempt led to is written in this way, and giving up would repeat the
+/// attempt.
+const MAX_THROTTLED_TRIES: u32 = 14;
 
 /// A write and what is assumed about the stored record.
 struct Draft {
@@ -199,7 +202,8 @@ impl DynamoStore {
                     self.remember_found(&draft.write, found);
                     return Err(WriteError::Conflict(key));
                 }
-                Refusal::Busy | Refusal::Throttled if tries + 1 < MAX_TRIES => next = Next::RetryAfterPause,
+                Refusal::Busy if tries + 1 < MAX_BUSY_TRIES => next = Next::RetryAfterPause,
+                Refusal::Throttled if tries + 1 < MAX_THROTTLED_TRIES => next = Next::RetryAfterPause,
                 // Not a conflict: the condition was not checked.
                 Refusal::Busy => return Err(failed(Fault::Contended(key))),
                 Refusal::Throttled => return Err(failed(Fault::Throttled(key))),

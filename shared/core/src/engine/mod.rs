@@ -86,9 +86,9 @@ pub use urls::{ChangeUrlStateError, UrlStateChange};
 use crate::ids::Tenant;
 use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
-use accept::{QuotaStates, SubscriptionCache};
+use accept::{Crowd, QuotaStates, SubscriptionCache};
 use counters::AtomicCounters;
-use deliver::{BodyCache, Outage};
+use deliver::{BodyCache, Outage, ShortageLog};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
@@ -109,8 +109,10 @@ pub struct Engine {
     settings: Settings,
     subscriptions: SubscriptionCache,
     quotas: QuotaStates,
+    crowd: Crowd,
     bodies: BodyCache,
     outage: Outage,
+    shortage_log: ShortageLog,
     /// For work that keeps a thread busy for milliseconds.
     long_work: Gate<Tenant>,
     counters: AtomicCounters,
@@ -130,8 +132,10 @@ impl Engine {
             settings,
             subscriptions: SubscriptionCache::default(),
             quotas: QuotaStates::default(),
+            crowd: Crowd::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
+            shortage_log: ShortageLog::default(),
             long_work,
             counters: AtomicCounters::default(),
             activity: Activity::default(),

@@ -53,8 +53,9 @@ impl Default for Settings {
     }
 }
 
-/// How long it may take to record the outcome of an attempt.
-const MAX_TIME_TO_RECORD: Duration = Duration::from_secs(2);
+/// How long it may take to record the outcome of an attempt, also while the store is throttled: an attempt whose outcome is not recorded is
+/// made again.
+const MAX_TIME_TO_RECORD: Duration = Duration::from_secs(5);
 /// 30 days: a secret was replaced for a reason.
 const MAX_OVERLAP: Duration = Duration::from_secs(720 * 3_600);
 const MIN_KEEP: Duration = Duration::from_secs(7 * 86_400);
@@ -63,7 +64,7 @@ impl Settings {
     /// How much of a function's time is reserved for recording the outcomes of its attempts.
     #[must_use]
     pub fn time_to_record(&self) -> Duration {
-        MAX_TIME_TO_RECORD.min(self.function_timeout / 10)
+        MAX_TIME_TO_RECORD.min(self.function_timeout / 6)
     }
 
     /// Everything that is wrong with the settings, in sentences for the operator.

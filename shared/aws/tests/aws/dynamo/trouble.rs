@@ -30,6 +30,9 @@ const COMPETING_TRANSACTION: Fault = Fault::Refused(
 const COMPETING_WRITE: Fault = Fault::Refused(
     r#"{"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "ongoing"}"#,
 );
+const THROTTLED: Fault = Fault::Refused(
+    r#"{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException", "message": "hot"}"#,
+);
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + secs * 1000)
@@ -163,6 +166,44 @@ async fn a_competing_transaction_is_waited_for_and_then_an_error() {
     let twice = Faulty::new("UpdateItem", COMPETING_WRITE, 2);
     let (_, after) = count(&table.store_through(twice.clone()), outcomes(1, false, 0)).await;
     assert_eq!((twice.sent(), after.health.window_attempts), (3, 1));
+}
+
+#[tokio::test]
+async fn a_throttled_request_of_any_kind_is_made_in_the_end() {
+    // More often than the SDK repeats a request.
+    const TIMES: usize = 6;
+    let table = Table::create().await;
+    let through = |operation| {
+        let faulty = Faulty::new(operation, THROTTLED, TIMES);
+        (table.store_through(faulty.clone()), faulty)
+    };
+    let (store, puts) = through("PutItem");
+    put(&store, tenant_version("a", 1), Expect::Absent).await.unwrap();
+    put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    let (store, updates) = through("UpdateItem");
+    assert_eq!(count(&store, outcomes(1, false, 0)).await.1.health.window_attempts, 1);
+    let (store, transactions) = through("TransactWriteItems");
+    let two = ["b", "c"].map(|name| Write::put(tenant_version(name, 1), Expect::Absent)).to_vec();
+    store.write(two).await.unwrap();
+    let (store, batches) = through("BatchWriteItem");
+    let unwritten = store.put_each(vec![tenant_version("d", 1), tenant_version("e", 1)]).await.unwrap();
+    assert!(unwritten.is_empty());
+    let (store, reads) = through("BatchGetItem");
+    let found = store.get(&["a", "e"].map(|name| tenant_version(name, 1).key())).await.unwrap();
+    assert!(found.iter().all(Option::is_some));
+    for faulty in [puts, updates, transactions, batches, reads] {
+        assert_eq!(faulty.sent(), TIMES + 1, "{faulty:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_write_that_stays_throttled_is_an_error_that_says_so() {
+    let table = Table::create().await;
+    let store = table.store_through(Faulty::always("PutItem", THROTTLED));
+    match put(&store, tenant_version("a", 1), Expect::Absent).await {
+        Err(WriteError::Store(StoreError::Throttled(_))) => {}
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

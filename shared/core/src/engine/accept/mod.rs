@@ -1,5 +1,6 @@
 //! Takes events from producers. Returns only when every delivery is safe.
 
+mod crowd;
 mod event_id;
 mod fan_out;
 mod quotas;
@@ -13,6 +14,7 @@ use futures_util::future::join;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+pub(super) use crowd::Crowd;
 pub use quotas::OverQuota;
 pub(super) use quotas::QuotaStates;
 pub(super) use subscription_cache::SubscriptionCache;
@@ -166,6 +168,11 @@ impl Incoming {
         count > MAX_INLINE_DELIVERIES || (count > 0 && self.body.len() > MAX_INLINE_BYTES)
     }
 
+    /// How many messages it is queued with.
+    fn message_count(&self) -> usize {
+        if self.needs_fan_out() { 1 } else { self.recipients.len() }
+    }
+
     /// The body, as often as it is to be delivered.
     fn inline_bytes(&self) -> usize {
         self.recipients.len() * self.body.len()
@@ -238,8 +245,10 @@ impl Engine {
     ) -> Result<Vec<Accepted>, AcceptError> {
         let mut retries = ConflictRetries::new();
         loop {
-            let subscriptions = self.subscriptions_at(&known.tenant).await?;
-            let resolved = self.resolve_ids(tenant, events, known.ids, &subscriptions).await?;
+            let resolved = self.match_events(&known.tenant, events, known.ids).await?;
+            // Before ids are leased: it may take longer than a lease until there is a place.
+            let messages = new_events(&resolved).map(Incoming::message_count).sum();
+            let _place = self.crowd.to_send(tenant, messages).await;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
                 self.count_events(tenant, new_events(&resolved).count() as u64);
@@ -250,6 +259,18 @@ impl Engine {
             retries.again("an id of these events")?;
             known = self.read_before_accepting(tenant, events).await?;
         }
+    }
+
+    async fn match_events(
+        &self,
+        current: &TenantVersion,
+        events: &[NewEvent],
+        ids: Vec<Option<Versioned>>,
+    ) -> Result<Vec<Resolved>, AcceptError> {
+        let tenant = &current.tenant;
+        let _place = self.crowd.to_match(tenant, self.subscriptions.bytes_of(tenant)).await;
+        let subscriptions = self.subscriptions_at(current).await?;
+        self.resolve_ids(tenant, events, ids, &subscriptions).await
     }
 
     async fn read_before_accepting(&self, tenant: &Tenant, events: &[NewEvent]) -> Result<Known> {

@@ -62,6 +62,11 @@ struct Known {
 type Changed = Vec<(SubscriptionId, Option<Selector>)>;
 
 impl SubscriptionCache {
+    /// How large the tenant's index is, as far as it is known.
+    pub(super) fn bytes_of(&self, tenant: &Tenant) -> u64 {
+        self.lock().by_tenant.get(tenant).map_or(0, |entry| entry.bytes)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Cached> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

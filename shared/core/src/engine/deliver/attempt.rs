@@ -237,7 +237,12 @@ impl Engine {
     pub(super) fn log_not_attempted(&self, ready: &Ready, shortage: Shortage) {
         self.counters.count_not_attempted(shortage);
         let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
-        tracing::warn!(%tenant, %url_id, shortage = shortage.as_str(), "delivery.not_attempted");
+        let shortage = shortage.as_str();
+        tracing::debug!(%tenant, %url_id, shortage, "delivery.not_attempted");
+        // A shortage may keep thousands of attempts a second from being made, and the log must not fill the disk.
+        if let Some(others) = self.shortage_log.due(self.ports.clock.now_real()) {
+            tracing::warn!(%tenant, %url_id, shortage, others, "attempts.not_made");
+        }
     }
 
     /// A large body, or one with many secrets, is signed in turns.

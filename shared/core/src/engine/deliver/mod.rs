@@ -9,6 +9,7 @@ mod first;
 mod outage;
 mod outcome;
 mod retry;
+mod shortage_log;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all, join3};
@@ -17,6 +18,7 @@ pub(super) use attempt::{Attempted, Ready};
 pub(super) use body_cache::BodyCache;
 pub(super) use context::{Admission, AllowedBy, is_fresh};
 pub(super) use outage::Outage;
+pub(super) use shortage_log::ShortageLog;
 
 use super::{Engine, Result};
 use crate::ports::{Received, Settlement};
