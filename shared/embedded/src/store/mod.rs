@@ -1,4 +1,5 @@
 mod pages;
+mod purge;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,8 +24,6 @@ use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
 
-/// How many records, and how many bodies, are removed before the jobs of tenants have a turn.
-const PURGED_AT_A_TIME: usize = 100;
 /// How many records that are written independently are one job: the writes of other tenants come in between.
 const ROWS_PER_JOB: usize = 25;
 
@@ -55,35 +54,6 @@ impl EmbeddedStore {
             tokio::task::consume_budget().await;
         }
         self.readers.read(read)
-    }
-
-    pub(crate) async fn purge(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        let mut removed = 0;
-        while removed < limit {
-            let at_most = PURGED_AT_A_TIME.min(limit - removed);
-            let found = self.purge_some(now, at_most).await?;
-            removed += found;
-            if found < at_most {
-                break;
-            }
-        }
-        Ok(removed)
-    }
-
-    async fn purge_some(&self, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
-        let (now, limit) = (now.as_millis(), pages::row_count(limit));
-        let purge = move |connection: &Connection| {
-            let mut removed = 0;
-            for table in ["records", "bodies"] {
-                let sql = format!(
-                    "DELETE FROM {table} WHERE rowid IN
-                         (SELECT rowid FROM {table} WHERE remove_at <= ?1 ORDER BY remove_at LIMIT ?2)"
-                );
-                removed += connection.prepare_cached(&sql)?.execute(params![now, limit])?;
-            }
-            Ok(removed)
-        };
-        Ok(self.writer.run(Lane::own().costing(2 * PURGED_AT_A_TIME as u64), purge).await?)
     }
 }
 
