@@ -147,8 +147,8 @@ fn the_egress_policy_is_what_is_configured() {
 #[test]
 fn values_at_the_limits_are_valid() {
     let limits: [&[(&str, &str)]; 5] = [
-        &[("HOLDFAST_HTTP_TIMEOUT_MS", "26999"), ("HOLDFAST_VISIBILITY_S", "180")],
-        &[("HOLDFAST_HTTP_TIMEOUT_MS", "1900"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "23999"), ("HOLDFAST_VISIBILITY_S", "180")],
+        &[("HOLDFAST_HTTP_TIMEOUT_MS", "1749"), ("HOLDFAST_FUNCTION_TIMEOUT_S", "3")],
         &[("HOLDFAST_FUNCTION_TIMEOUT_S", "900"), ("HOLDFAST_VISIBILITY_S", "43200")],
         &[("HOLDFAST_KEEP_DAYS", "7")],
         &[("HOLDFAST_TIME_SCALE", "3600"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")],
