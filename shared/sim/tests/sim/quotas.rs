@@ -13,8 +13,6 @@ use holdfast_sim::{MemoryBacklog, block_on};
 
 use crate::{URL, event};
 
-const WATCHER: &str = "http://watcher.test/hook";
-
 fn set(world: &World, patch: QuotaPatch) {
     block_on(world.engine.set_quotas(&world.tenant, patch)).unwrap();
 }
@@ -58,31 +56,6 @@ fn a_post_over_the_rate_writes_nothing_and_passes_later() {
     assert_eq!(world.engine.take_counters().posts_over_quota, 1);
     world.clock.advance(Duration::from_millis(500));
     post(&world, 5).unwrap();
-}
-
-/// How many events about the URL's changes were delivered.
-fn announced(world: &World) -> usize {
-    world.receiver.requests().iter().filter(|request| request.url == WATCHER).count()
-}
-
-#[test]
-fn holdfasts_own_events_wait_while_the_rate_is_used_up() {
-    let mut world = World::new(1, None);
-    let subscription = world.subscribe(URL);
-    world.subscribe_to(WATCHER, "holdfast.url.frozen");
-    world.subscribe_to(WATCHER, "holdfast.url.enabled");
-    set(&world, rate(1));
-    for _ in 0..5 {
-        world.change_url_state(&subscription, OperatorAction::Freeze);
-        world.change_url_state(&subscription, OperatorAction::Enable);
-    }
-    while world.work() {}
-    assert_eq!(announced(&world), 1);
-    world.run_for_with_a_sweep_each_minute(Duration::from_secs(7 * 60));
-    assert!(announced(&world) > 1, "the sweep goes on with them");
-    set(&world, QuotaPatch { events_per_second: Some(None), ..QuotaPatch::default() });
-    world.run_for_with_a_sweep_each_minute(Duration::from_secs(3 * 3_600));
-    assert_eq!(announced(&world), 10, "none is lost");
 }
 
 #[test]

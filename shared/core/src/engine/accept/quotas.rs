@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{AcceptError, PostError};
+use super::PostError;
 use crate::engine::{Engine, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::records::TenantVersion;
@@ -215,22 +215,6 @@ impl Engine {
                 Err(refused.into())
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// Takes an event that Holdfast posts by itself from the tenant's quotas. `false`: it has to wait.
-    pub(in crate::engine) async fn admit_own_event(&self, tenant: &Tenant) -> Result<bool> {
-        let Some(known) = self.repository.get::<TenantVersion>(TenantVersion::key(tenant)).await? else {
-            return Ok(true);
-        };
-        if known.record.quotas.are_off() {
-            return Ok(true);
-        }
-        match self.check_quotas(&known.record, 1, false, self.ports.clock.now_real()).await {
-            Ok(_) => Ok(true),
-            Err(PostError::OverQuota(_)) => Ok(false),
-            Err(PostError::NotAccepted(AcceptError::Unavailable(error))) => Err(error),
-            Err(PostError::NotAccepted(other)) => unreachable!("quotas know nothing of ids: {other}"),
         }
     }
 

@@ -44,13 +44,6 @@ fn event_of(entry: &HistoryEntry, url: &UrlRecord) -> NewEvent {
     }
 }
 
-/// How far the changes of a URL were announced.
-struct Announced {
-    /// The generation to go on with, if there may be more.
-    next: Option<u64>,
-    is_over_quota: bool,
-}
-
 impl Engine {
     pub(crate) async fn announce(&self, tenant: &Tenant, url_id: &UrlId) -> Result<()> {
         let mut retries = ConflictRetries::new();
@@ -58,28 +51,25 @@ impl Engine {
             let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(()) };
             let Loaded { record: mut url, version } = url;
             let Some(pending) = url.announcement else { return Ok(()) };
-            let Announced { next, is_over_quota } = self.post_changes(&url, pending).await?;
+            let next = self.post_changes(&url, pending).await?;
             // What changed after the record was read changed its version too, and is announced in the next round.
             url.announcement = next.map(|from_generation| PendingAnnouncement { from_generation, ..pending });
             let is_last = url.announcement.is_none();
-            // Over its quota the tenant hears of the others later: the sweep sends the ticket again.
-            if self.repository.replace(url, version).await? && (is_last || is_over_quota) {
+            if self.repository.replace(url, version).await? && is_last {
                 return Ok(());
             }
             retries.again(url_id)?;
         }
     }
 
-    async fn post_changes(&self, url: &UrlRecord, pending: PendingAnnouncement) -> Result<Announced> {
+    /// Returns the generation to go on with, if there may be more.
+    async fn post_changes(&self, url: &UrlRecord, pending: PendingAnnouncement) -> Result<Option<u64>> {
         let query = Query::of(UrlRecord::partition(&url.tenant, &url.id), PAGE)
             .prefix(HistoryEntry::PREFIX)
             .after(pending.from_generation.checked_sub(1).map(HistoryEntry::sort));
         let page = self.repository.list::<HistoryEntry>(query).await?;
         let mut next = None;
         for entry in page.items {
-            if !self.admit_own_event(&url.tenant).await? {
-                return Ok(Announced { next: Some(entry.generation), is_over_quota: true });
-            }
             match self.accept(&url.tenant, vec![event_of(&entry, url)]).await {
                 Ok(_) => {}
                 // Only the tenant itself can have used an id that is derived from a hash, so this change stays unannounced.
@@ -91,6 +81,6 @@ impl Engine {
             }
             next = Some(entry.generation + 1);
         }
-        Ok(Announced { next: next.filter(|_| page.next.is_some()), is_over_quota: false })
+        Ok(next.filter(|_| page.next.is_some()))
     }
 }
