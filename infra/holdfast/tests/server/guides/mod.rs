@@ -14,7 +14,8 @@ use fences::Block;
 use shell::Shell;
 
 /// The commands in these pages need an AWS account.
-const NOT_RUN: [&str; 5] = ["costs.md", "deploy.md", "production.md", "restore.md", "runbook.md"];
+const NOT_RUN: [&str; 6] =
+    ["capacity.md", "costs.md", "deploy.md", "production.md", "restore.md", "runbook.md"];
 /// The signing tests run the receivers in these languages, and only this page may contain them.
 const RECEIVERS: ([&str; 3], &str) = (["rust", "python", "js"], "subscribing.md");
 
