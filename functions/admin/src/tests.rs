@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const SUBSCRIBE: &str = include_str!("../events/subscribe.json");
 const LIST_URLS: &str = include_str!("../events/list-urls.json");
-/// Its path is as API Gateway passes it on: decoded, except for `%`.
+/// Its path is decoded, as an HTTP API passes it on, except for `%`.
 const VIEW_EVENT: &str = include_str!("../events/view-event.json");
 const HEALTHZ: &str = include_str!("../events/healthz.json");
 
@@ -49,6 +49,30 @@ async fn a_subscription_is_created_and_its_url_listed() {
     let frozen = LIST_URLS.replace("state=enabled", "state=frozen");
     let (_, urls) = function.invoke(&frozen).await;
     assert_eq!(urls["items"].as_array().unwrap().len(), 0, "the query is read");
+}
+
+#[tokio::test]
+async fn an_id_is_understood_decoded_and_encoded() {
+    let function = Function::new();
+    // The id, and its path as an HTTP API and as the URL of a function pass it on.
+    let table = [
+        ("a/b", "a/b", "a%2Fb"),
+        ("/a//b/", "/a//b/", "%2Fa%2F%2Fb%2F"),
+        ("a?b", "a?b", "a%3Fb"),
+        ("100%", "100%", "100%25"),
+        ("a+b", "a+b", "a%2Bb"),
+        ("a+b", "a+b", "a+b"),
+        ("..", "..", "%2E%2E"),
+        ("a/b?c%d+e&f=g#h", "a/b?c%d+e&f=g#h", "a%2Fb%3Fc%25d%2Be%26f%3Dg%23h"),
+    ];
+    for (id, decoded, encoded) in table {
+        let event = NewEvent { id: Some(id.to_owned()), ..NewEvent::new("order.created", "1") };
+        function.engine.accept(&"default".into(), vec![event]).await.unwrap();
+        for form in [decoded, encoded] {
+            let (status, body) = function.invoke(&VIEW_EVENT.replace("a?b#c%25", form)).await;
+            assert_eq!((status, &body["id"]), (200, &id.into()), "{form}: {body}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -13,6 +13,7 @@ use crate::clock;
 use crate::key::Key;
 use crate::receiver::Receiver;
 use crate::timing::Timing;
+use crate::waiting::until;
 
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -30,6 +31,8 @@ pub struct Host {
     pub receiver: Receiver,
     /// Distinguishes this run from earlier ones on the same host.
     pub run: String,
+    /// Whether calls of the host to its own dependencies fail on purpose: then it may answer 5xx, and requests are repeated.
+    pub faulty: bool,
     client: reqwest::Client,
     /// The `host` header, where it differs from the URL.
     name: Option<HeaderValue>,
@@ -41,6 +44,8 @@ pub struct Answer {
     pub status: StatusCode,
     pub content_type: String,
     pub text: String,
+    /// Whether an earlier try was answered 5xx. It may have had its effect.
+    pub repeated: bool,
 }
 
 impl Answer {
@@ -50,7 +55,9 @@ impl Answer {
 
     /// The answer as JSON, if it has this status.
     pub fn expect(&self, status: u16) -> Result<Value> {
-        ensure!(self.status.as_u16() == status, "expected {status}, got {self:?}");
+        // Deleted or created by the earlier try.
+        let done_before = self.repeated && matches!((status, self.status.as_u16()), (204, 404) | (201, 409));
+        ensure!(self.status.as_u16() == status || done_before, "expected {status}, got {self:?}");
         if self.text.is_empty() { Ok(Value::Null) } else { self.json() }
     }
 }
@@ -58,11 +65,7 @@ impl Answer {
 impl Host {
     /// A server on one machine. The receiver is given, so that a restarted host delivers to the same one.
     pub fn with(base: &str, key: &str, speed: u32, receiver: Receiver) -> Result<Host> {
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls()?)
-            .timeout(REQUEST_TIMEOUT)
-            .no_proxy()
-            .build()?;
+        let client = client()?;
         let run = format!("r{:x}", clock::real_ms());
         Ok(Host {
             base: base.trim_end_matches('/').to_owned(),
@@ -73,6 +76,7 @@ impl Host {
             timing: Timing::on_one_machine(speed),
             receiver,
             run,
+            faulty: false,
             client,
             name: None,
         })
@@ -81,6 +85,12 @@ impl Host {
     #[must_use]
     pub fn with_timing(self, timing: Timing) -> Host {
         Host { timing, ..self }
+    }
+
+    /// The same host, whose calls to its dependencies fail on purpose.
+    #[must_use]
+    pub fn under_faults(self) -> Host {
+        Host { faulty: true, timing: self.timing.under_faults(), ..self }
     }
 
     /// Sends this name as the `host` header of every request.
@@ -118,7 +128,29 @@ impl Host {
         self.send(Method::DELETE, path, Some(&self.key), Vec::new()).await
     }
 
+    /// Where the host may answer 5xx, the request is repeated as a producer repeats it.
     pub async fn send(&self, method: Method, path: &str, key: Option<&str>, body: Vec<u8>) -> Result<Answer> {
+        if !self.faulty {
+            return self.send_once(method, path, key, body).await;
+        }
+        let mut repeated = false;
+        until(&format!("{method} {path} is answered"), self.timing.soon, async || {
+            let answer = self.send_once(method.clone(), path, key, body.clone()).await?;
+            let is_answered = !answer.status.is_server_error();
+            let answer = is_answered.then_some(Answer { repeated, ..answer });
+            repeated = true;
+            Ok(answer)
+        })
+        .await
+    }
+
+    async fn send_once(
+        &self,
+        method: Method,
+        path: &str,
+        key: Option<&str>,
+        body: Vec<u8>,
+    ) -> Result<Answer> {
         let what = format!("{method} {path}");
         let mut request = self.client.request(method, format!("{}{path}", self.base)).body(body);
         if let Some(key) = key {
@@ -132,8 +164,14 @@ impl Host {
             response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default();
         let (status, content_type) = (response.status(), content_type.to_owned());
         let text = response.text().await.with_context(|| what)?;
-        Ok(Answer { status, content_type, text })
+        Ok(Answer { status, content_type, text, repeated: false })
     }
+}
+
+/// For requests to any server.
+pub fn client() -> Result<reqwest::Client> {
+    let client = reqwest::Client::builder().tls_backend_preconfigured(tls()?).timeout(REQUEST_TIMEOUT);
+    Ok(client.no_proxy().build()?)
 }
 
 /// Configured explicitly, because no process-wide provider is installed.

@@ -1,4 +1,7 @@
-//! A receiver in this process. It serves any path, each path's response can be switched, and all requests are kept.
+//! A receiver in this process, or one elsewhere that is read from here. It serves any path, each path's response can be switched, and all
+//! requests are kept.
+
+mod remote;
 
 use std::collections::HashMap;
 use std::future;
@@ -15,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
+use self::remote::Remote;
 use crate::clock;
 
 /// How a path responds.
@@ -75,6 +79,8 @@ impl Default for PathState {
 pub struct Receiver {
     pub base: String,
     paths: Arc<Mutex<HashMap<String, PathState>>>,
+    /// Where requests arrive, if not in this process.
+    remote: Option<Arc<Remote>>,
 }
 
 impl Receiver {
@@ -82,10 +88,20 @@ impl Receiver {
     pub async fn start() -> Result<Receiver> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let base = format!("http://{}", listener.local_addr()?);
-        let receiver = Receiver { base, paths: Arc::default() };
+        let receiver = Receiver { base, paths: Arc::default(), remote: None };
         let router = Router::new().fallback(receive).with_state(receiver.clone());
         tokio::spawn(axum::serve(listener, router).into_future());
         Ok(receiver)
+    }
+
+    /// The receiver of `infra/stacks/receiver.yaml`, which is read until the runtime ends. Needs a runtime of several threads.
+    #[must_use]
+    pub fn at(base: &str, key: &str, client: &reqwest::Client) -> Receiver {
+        let base = base.trim_end_matches('/').to_owned();
+        let remote = Remote { base: base.clone(), key: key.to_owned(), client: client.clone() };
+        let receiver = Receiver { base, paths: Arc::default(), remote: Some(Arc::new(remote.clone())) };
+        tokio::spawn(remote.read_all(receiver.clone()));
+        receiver
     }
 
     #[must_use]
@@ -95,6 +111,9 @@ impl Receiver {
 
     pub fn switch(&self, path: &str, reply: Reply) {
         self.paths().entry(path.to_owned()).or_default().reply = reply;
+        if let Some(remote) = &self.remote {
+            remote.switch(path, reply);
+        }
     }
 
     #[must_use]
@@ -109,6 +128,11 @@ impl Receiver {
 
     fn paths(&self) -> MutexGuard<'_, HashMap<String, PathState>> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what arrived elsewhere.
+    fn keep(&self, path: &str, arrival: Arrival) {
+        self.paths().entry(path.to_owned()).or_default().arrivals.push(arrival);
     }
 
     /// Records the arrival and returns how to respond.

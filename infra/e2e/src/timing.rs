@@ -52,6 +52,19 @@ impl Timing {
         }
     }
 
+    /// The same host while a share of its calls to AWS fails: a message that could not be handled comes back after the visibility
+    /// timeout, perhaps more than once.
+    #[must_use]
+    pub fn under_faults(self) -> Timing {
+        Timing {
+            first_attempt_late: self.first_attempt_late * 4,
+            queue_late: self.queue_late * 9,
+            sweep_late: self.sweep_late * 3,
+            soon: self.soon * 2,
+            ..self
+        }
+    }
+
     /// How much schedule time passes in this real time.
     #[must_use]
     pub fn schedule_ms(&self, real: Duration) -> i64 {

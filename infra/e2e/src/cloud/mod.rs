@@ -1,6 +1,7 @@
 //! Scenarios for AWS only. They use more than the API: the queues, the functions' processes and logs, and the dead letters.
 
 mod bad_settings;
+mod chains_end;
 mod killed;
 mod logs;
 mod poison;
@@ -45,5 +46,6 @@ macro_rules! scenarios {
 /// Run one after the other, because they share the queues, and killed functions may repeat attempts of other scenarios.
 #[must_use]
 pub fn all() -> Vec<Scenario> {
-    scenarios![bad_settings, poison, requeue, probes, killed]
+    // What the others leave behind ends in the last one.
+    scenarios![bad_settings, poison, requeue, probes, killed, chains_end]
 }

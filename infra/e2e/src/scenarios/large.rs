@@ -32,6 +32,6 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let body = String::from_utf8(arrivals[0].body.to_vec())?;
     ensure!(body.ends_with(&format!(r#","data":"{text}"}}"#)), "{} bytes arrived, not as posted", body.len());
     super::deliver::check_signature(&arrivals[0], &subscription)?;
-    ensure!(arrivals.len() == 1, "it arrived {} times", arrivals.len());
+    ensure!(scene.is_count(arrivals.len(), 1), "it arrived {} times", arrivals.len());
     Ok(())
 }

@@ -7,7 +7,7 @@ use futures_util::future::try_join4;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
-use crate::receiver::Reply;
+use crate::receiver::{Arrival, Reply};
 use crate::scene::{Scene, Subscription};
 use crate::views::{Delivery, text};
 
@@ -44,10 +44,11 @@ async fn moves(scene: &Scene<'_>) -> Result<()> {
         let delivered = scene.delivery_when("it is delivered", id, within, |d| d.is("delivered")).await?;
         let shown = scene.host.get(&format!("/v1/deliveries/{}", delivered.id)).await?.expect(200)?;
         ensure!(shown["url_id"] == changed["url_id"], "delivered elsewhere: {shown}");
-        ensure!(scene.receiver().count(&path) == 1, "not once at the new URL");
+        ensure!(scene.is_count(scene.receiver().count(&path), 1), "not once at the new URL");
         // An attempt in flight when the URL changed may still arrive.
         let more = scene.receiver().count(&subscription.path) - left_behind;
-        ensure!(more <= 1, "{more} more attempts at the old URL");
+        let max = if scene.host.faulty { 2 } else { 1 };
+        ensure!(more <= max, "{more} more attempts at the old URL");
     }
     ensure!(scene.receiver().count(&is_parked.path) == 0, "a frozen URL was attempted");
     Ok(())
@@ -69,15 +70,18 @@ async fn deactivates(scene: &Scene<'_>) -> Result<()> {
 async fn rotates(scene: &Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("signed", Reply::Status(200)).await?;
     let path = format!("/v1/subscriptions/{}", subscription.id);
-    let rotated = scene.host.post(&format!("{path}/rotate-secret"), "").await?.expect(200)?;
+    let answer = scene.host.post(&format!("{path}/rotate-secret"), "").await?;
+    let rotated = answer.expect(200)?;
     let fresh = text(&rotated, "secret")?;
     ensure!(fresh != subscription.secret, "the secret did not change");
     ensure!(scene.host.get(&path).await?.expect(200)?.get("secret").is_none(), "a secret is shown again");
     scene.post("signed").await?;
     let arrivals = scene.arrivals(&subscription.path, 1, scene.soon()).await?;
     let signatures = arrivals[0].header("webhook-signature").split(' ').count();
-    ensure!(signatures == 2, "{signatures} signatures with two valid secrets");
-    for secret in [fresh, &subscription.secret] {
+    // A rotation whose answer was lost has made another secret.
+    ensure!(signatures == 2 || answer.repeated, "{signatures} signatures with two valid secrets");
+    let valid = if answer.repeated { vec![fresh] } else { vec![fresh, &subscription.secret] };
+    for secret in valid {
         let verified = Webhook::new(secret)?.verify(&arrivals[0].body, &arrivals[0].headers);
         ensure!(verified.is_ok(), "one of the secrets does not verify it: {verified:?}");
     }
@@ -90,8 +94,9 @@ async fn pings(scene: &Scene<'_>) -> Result<()> {
     let attempt = scene.host.post(&path, "").await?.expect(200)?;
     ensure!(attempt["outcome"] == "success" && attempt["status"] == 204, "unexpected: {attempt}");
     let arrivals = scene.receiver().arrivals(&subscription.path);
-    ensure!(arrivals.len() == 1, "{} pings arrived", arrivals.len());
-    ensure!(attempt["webhook_id"] == arrivals[0].webhook_id(), "another id: {attempt}");
+    ensure!(scene.is_count(arrivals.len(), 1), "{} pings arrived", arrivals.len());
+    let last = arrivals.last().map(Arrival::webhook_id);
+    ensure!(attempt["webhook_id"].as_str() == last, "another id: {attempt}");
     let event: Value = serde_json::from_slice(&arrivals[0].body)?;
     ensure!(event["type"] == "holdfast.ping", "not a ping: {event}");
     let url = scene.url(&subscription.url_id).await?;
@@ -99,6 +104,6 @@ async fn pings(scene: &Scene<'_>) -> Result<()> {
     scene.change_url_state(&subscription.url_id, "freeze", "no pings").await?;
     let refused = scene.host.post(&path, "").await?;
     ensure!(refused.status == 409 && refused.text.contains("frozen"), "unexpected: {refused:?}");
-    ensure!(scene.receiver().count(&subscription.path) == 1, "a frozen URL was pinged");
+    ensure!(scene.receiver().count(&subscription.path) == arrivals.len(), "a frozen URL was pinged");
     Ok(())
 }

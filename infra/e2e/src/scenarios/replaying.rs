@@ -18,12 +18,15 @@ const ALL_STEPS: Duration = Duration::from_secs(30);
 pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     let subscription = scene.subscribe("again", Reply::Status(200)).await?;
     scene.post_many("again", EVENTS).await?;
-    scene.arrivals(&subscription.path, EVENTS, scene.soon()).await?;
+    scene.arrivals_of(&subscription.path, EVENTS, scene.soon()).await?;
     let delivered = all_listed(&scene, &subscription).await?;
 
     replay_one(&scene, &delivered).await?;
-    let once = scene.arrivals(&subscription.path, EVENTS + 1, scene.soon()).await?;
-    ensure!(count(&once, &delivered) == 2, "{delivered} did not arrive once more");
+    until("it arrives once more", scene.soon(), async || {
+        let arrivals = scene.receiver().arrivals(&subscription.path);
+        Ok((count(&arrivals, &delivered) >= 2).then_some(()))
+    })
+    .await?;
     let ended = format!("state=delivered&url={}", subscription.url_id);
     until("the replayed delivery is delivered", scene.soon(), async || {
         Ok((scene.deliveries(&ended).await?.len() == EVENTS).then_some(()))
@@ -31,15 +34,23 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     .await?;
 
     replay_all(&scene, &subscription).await?;
-    let twice = scene.arrivals(&subscription.path, 2 * EVENTS + 1, scene.soon()).await?;
+    let expected = |id: &str| if id == delivered { 3 } else { 2 };
+    let twice = until("all arrive once more", scene.soon(), async || {
+        let arrivals = scene.receiver().arrivals(&subscription.path);
+        let all = arrivals.iter().all(|arrival| {
+            let id = arrival.webhook_id();
+            count(&arrivals, id) >= expected(id)
+        });
+        Ok(all.then_some(arrivals))
+    })
+    .await?;
     let mut arrivals: BTreeMap<&str, Vec<&Arrival>> = BTreeMap::new();
     for arrival in &twice {
         arrivals.entry(arrival.webhook_id()).or_default().push(arrival);
     }
     ensure!(arrivals.len() == EVENTS, "{} deliveries arrived", arrivals.len());
     for (id, arrivals) in arrivals {
-        let expected = if id == delivered { 3 } else { 2 };
-        ensure!(arrivals.len() == expected, "{id} arrived {} times", arrivals.len());
+        ensure!(scene.is_count(arrivals.len(), expected(id)), "{id} arrived {} times", arrivals.len());
         ensure!(arrivals.iter().all(|a| a.body == arrivals[0].body), "{id} arrived with another body");
     }
     refusals(&scene, &subscription).await
@@ -64,7 +75,12 @@ async fn view(scene: &Scene<'_>, id: &str) -> Result<Value> {
 }
 
 async fn replay_one(scene: &Scene<'_>, delivery: &str) -> Result<()> {
-    let started = scene.host.post(&format!("/v1/deliveries/{delivery}/replay"), "").await?.expect(202)?;
+    let answer = scene.host.post(&format!("/v1/deliveries/{delivery}/replay"), "").await?;
+    if answer.repeated {
+        // An earlier try has started the replay.
+        return Ok(());
+    }
+    let started = answer.expect(202)?;
     let shown = view(scene, text(&started, "id")?).await?;
     let is_done = shown["state"] == "done" && shown["delivery_id"] == delivery && shown["done"] == 1;
     ensure!(started["matched"] == 1 && is_done, "unexpected: {started} {shown}");
@@ -89,7 +105,10 @@ async fn replay_all(scene: &Scene<'_>, subscription: &Subscription) -> Result<()
     })
     .await?;
     let counts = [number(&ended, "matched")?, number(&ended, "done")?, number(&ended, "skipped")?];
-    ensure!(counts == [EVENTS as u64, EVENTS as u64, 0], "unexpected: {ended}");
+    let all = EVENTS as u64;
+    // A step that is repeated skips what it has replayed before.
+    let is_complete = counts == [all, all, 0] || (scene.host.faulty && counts[1] + counts[2] >= all);
+    ensure!(is_complete, "unexpected: {ended}");
     Ok(())
 }
 

@@ -74,7 +74,11 @@ fn check_arrivals(
     attempts: usize,
 ) -> Result<()> {
     let arrivals = scene.receiver().arrivals(&subscription.path);
-    ensure!(arrivals.len() == attempts, "{} requests arrived for {attempts} attempts", arrivals.len());
+    ensure!(
+        scene.is_count(arrivals.len(), attempts),
+        "{} requests arrived for {attempts} attempts",
+        arrivals.len()
+    );
     for arrival in &arrivals {
         ensure!(
             arrival.webhook_id() == delivery.id,
@@ -92,18 +96,26 @@ fn check_arrivals(
 
 async fn replay(scene: &Scene<'_>, subscription: &Subscription, ended: &Delivery) -> Result<()> {
     scene.receiver().switch(&subscription.path, Reply::Status(200));
-    let answer = scene.host.post(&format!("/v1/deliveries/{}/replay", ended.id), "").await?.expect(202)?;
-    ensure!(answer["matched"] == 1 && answer["id"] != Value::Null, "unexpected: {answer}");
+    let answer = scene.host.post(&format!("/v1/deliveries/{}/replay", ended.id), "").await?;
+    if !answer.repeated {
+        let answer = answer.expect(202)?;
+        ensure!(answer["matched"] == 1 && answer["id"] != Value::Null, "unexpected: {answer}");
+    }
     let what = "the replayed delivery is delivered";
     // A delivery that was delivered before the replay is recognised by its new epoch.
     let again = |d: &Delivery| d.is("delivered") && d.epoch > ended.epoch;
     let shown = scene.delivery_when(what, &ended.event_id, scene.soon(), again).await?;
-    ensure!(shown.epoch == 1, "epoch {} after one replay", shown.epoch);
+    ensure!(shown.epoch == 1 || answer.repeated, "epoch {} after one replay", shown.epoch);
     let last = shown.attempts.last().context("no attempts are shown")?;
-    ensure!((last.epoch, last.n, last.outcome.as_str()) == (1, 0, "success"), "the last attempt is {last:?}");
+    let is_first = (last.epoch, last.n, last.outcome.as_str()) == (shown.epoch, 0, "success");
+    ensure!(is_first, "the last attempt is {last:?}");
     let arrivals = scene.receiver().arrivals(&subscription.path);
-    ensure!(arrivals.len() == ended.attempts.len() + 1, "{} requests arrived in total", arrivals.len());
-    let arrival = &arrivals[ended.attempts.len()];
+    ensure!(
+        scene.is_count(arrivals.len(), ended.attempts.len() + 1),
+        "{} requests arrived in total",
+        arrivals.len()
+    );
+    let arrival = arrivals.last().context("nothing arrived")?;
     ensure!(
         arrival.webhook_id() == ended.id && arrival.body == arrivals[0].body,
         "the replay differs from the first request"

@@ -1,13 +1,22 @@
-/// API Gateway decodes the percent-encoding of a path, except that of `%` itself. This encodes it again, so that `?` in an id does not
-/// start a query, and a space or a quote does not make the request invalid. Existing escapes stay.
+/// The only ids in paths that may have a `/`: those of events, which producers choose. Nothing follows them in a path.
+const EVENT: &str = "/v1/events/";
+
+/// Encodes the path of a request again, so that `?` in an id does not start a query, and a space or a quote does not make the request
+/// invalid.
+///
+/// An HTTP API decodes the percent-encoding of a path before it passes the path on; other sources of the same event, such as the URL of a
+/// function, pass it on as it was sent. Both are understood: existing escapes stay, and a `/` within the id of an event is part of the id.
+/// An id that has an escape itself, such as `a%2Fb`, cannot be told from the encoded form of `a/b`, and is read as the latter.
 pub(super) fn encoded(raw: &str) -> String {
     let bytes = raw.as_bytes();
     let mut path = String::with_capacity(bytes.len());
     if bytes.first() != Some(&b'/') {
         path.push('/');
     }
+    let id_starts = if raw.starts_with(EVENT) { EVENT.len() } else { bytes.len() };
     for (at, byte) in bytes.iter().enumerate() {
-        if is_plain(*byte) || (*byte == b'%' && is_escape(&bytes[at..])) {
+        let is_in_id = *byte == b'/' && at >= id_starts;
+        if (is_plain(*byte) && !is_in_id) || (*byte == b'%' && is_escape(&bytes[at..])) {
             path.push(char::from(*byte));
         } else {
             path.push_str(&format!("%{byte:02X}"));
@@ -51,6 +60,13 @@ mod tests {
             ("/v1/events/100%", "/v1/events/100%25"),
             ("/v1/events/100%25", "/v1/events/100%25"),
             ("/v1/events/a%2Fb", "/v1/events/a%2Fb"),
+            ("/v1/events/a/b", "/v1/events/a%2Fb"),
+            ("/v1/events//", "/v1/events/%2F"),
+            ("/v1/events/", "/v1/events/"),
+            ("/v1/events", "/v1/events"),
+            ("/v1/events/a+b", "/v1/events/a+b"),
+            ("/v1/events/a%2Bb", "/v1/events/a%2Bb"),
+            ("/v1/urls/url_x/enable", "/v1/urls/url_x/enable"),
             ("/v1/events/%zz", "/v1/events/%25zz"),
             ("/v1/events/..", "/v1/events/.."),
             ("", "/"),
