@@ -34,6 +34,7 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     let mut left = 0;
     let ended = until("the queues are empty and stay empty", WITHIN + QUIET, async || {
         left = cloud.queues.count(&cloud.queues.urls.first).await?;
+        left += cloud.queues.count(&cloud.queues.urls.slow).await?;
         left += cloud.queues.count(&cloud.queues.urls.retry).await?;
         if left > 0 {
             quiet_since = None;

@@ -9,6 +9,7 @@ mod probes;
 mod processes;
 mod queues;
 mod requeue;
+mod slow_urls;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -47,5 +48,5 @@ macro_rules! scenarios {
 #[must_use]
 pub fn all() -> Vec<Scenario> {
     // What the others leave behind ends in the last one.
-    scenarios![bad_settings, poison, requeue, probes, killed, chains_end]
+    scenarios![bad_settings, poison, requeue, slow_urls, probes, killed, chains_end]
 }
