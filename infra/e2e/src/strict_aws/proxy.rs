@@ -1,6 +1,6 @@
 //! The proxy: checks each call as AWS does, throttles it, lets some of them go wrong, and passes the others on to the emulator.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
 use std::future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -45,6 +45,8 @@ pub struct Proxy {
     pub(super) dice: Dice,
     report: Mutex<Report>,
     schemas: Mutex<HashMap<String, Arc<Schema>>>,
+    /// The tokens of transactions that were made.
+    made: Mutex<HashSet<String>>,
 }
 
 /// The connection is closed without an answer.
@@ -91,11 +93,16 @@ impl Proxy {
             dice: Dice::new(options.seed),
             report: Mutex::new(report),
             schemas: Mutex::default(),
+            made: Mutex::default(),
         }))
     }
 
     pub fn report(&self) -> MutexGuard<'_, Report> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn made(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn count(&self, kind: &'static str) {
@@ -152,12 +159,20 @@ impl Proxy {
             self.count("failed without effect");
             return Ok(Answer::refused(&self.failure(call.service), call.service));
         }
+        let token = call.body.get("ClientRequestToken").and_then(Value::as_str).unwrap_or_default();
+        if self.made().contains(token) {
+            // As AWS answers a transaction that is sent again with its token, which the emulator does not know.
+            return Ok(Answer::ok(&json!({})));
+        }
         let answer = match (call.service, &schema) {
             (Service::DynamoDb, Some(schema)) => self.through_throttle(&call, schema).await,
             (Service::Sqs, _) => self.send_to_queue(&call).await,
             _ => self.forward(&call.target(), &call.body).await,
         };
         let Ok(answer) = answer else { return Err(Lost) };
+        if answer.status == 200 && !token.is_empty() {
+            self.made().insert(token.to_owned());
+        }
         if self.dice.hits(self.shares.late) {
             self.count("answered late");
             // Always times out.

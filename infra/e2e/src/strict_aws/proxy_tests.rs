@@ -96,6 +96,18 @@ async fn a_failed_call_has_no_effect_and_a_lost_one_has() {
 }
 
 #[tokio::test]
+async fn a_transaction_that_is_sent_again_with_its_token_is_made_once() {
+    let bench = Bench::new(Shares::default(), 1.0).await;
+    let transaction =
+        |token: &str| json!({ "ClientRequestToken": token, "TransactItems": [{ "Put": put("a") }] });
+    for token in ["one", "one", "two"] {
+        let answered = bench.call("DynamoDB_20120810.TransactWriteItems", &transaction(token)).await;
+        assert_eq!(answered.unwrap().0, 200);
+    }
+    assert_eq!(bench.taken().len(), 2);
+}
+
+#[tokio::test]
 async fn messages_are_sent_twice_late_and_in_part() {
     let message = json!({ "QueueUrl": "q", "MessageBody": "x", "DelaySeconds": 899 });
     let shares = Shares { duplicated: 1.0, delayed: 1.0, ..Shares::default() };
