@@ -55,6 +55,26 @@ impl EmbeddedStore {
         }
         self.readers.read(read)
     }
+
+    /// A page of up to `limit` records behind `after`, in reads of a few rows.
+    async fn read_page(
+        &self,
+        limit: usize,
+        after: Option<String>,
+        read: impl Fn(&Connection, usize, Option<String>) -> Result<Page, Failure> + Send + Sync,
+    ) -> Result<Page, StoreError> {
+        let mut page = Page { items: Vec::new(), next: after };
+        loop {
+            let rows = (limit - page.items.len()).min(ROWS_AT_A_TIME);
+            let after = page.next.take();
+            let some = self.read(|connection| read(connection, rows, after)).await?;
+            page.items.extend(some.items);
+            page.next = some.next;
+            if page.next.is_none() || page.items.len() >= limit {
+                return Ok(page);
+            }
+        }
+    }
 }
 
 #[async_trait]
@@ -75,32 +95,20 @@ impl Store for EmbeddedStore {
         Ok(all)
     }
 
-    async fn query(&self, mut query: Query) -> Result<Page, StoreError> {
-        let mut page = Page { items: Vec::new(), next: query.after.clone() };
-        let mut left = query.limit;
-        loop {
-            query.limit = left.min(ROWS_AT_A_TIME);
-            let some = self.read(|connection| pages::query(connection, &query)).await?;
-            left -= some.items.len();
-            if extend(&mut page, some) || left == 0 {
-                return Ok(page);
-            }
-            query.after.clone_from(&page.next);
-        }
+    async fn query(&self, query: Query) -> Result<Page, StoreError> {
+        let (limit, after) = (query.limit, query.after.clone());
+        let read = |connection: &Connection, limit, after| {
+            pages::query(connection, &Query { limit, after, ..query.clone() })
+        };
+        self.read_page(limit, after, read).await
     }
 
-    async fn query_index(&self, mut query: IndexQuery) -> Result<Page, StoreError> {
-        let mut page = Page { items: Vec::new(), next: query.after.clone() };
-        let mut left = query.limit;
-        loop {
-            query.limit = left.min(ROWS_AT_A_TIME);
-            let some = self.read(|connection| pages::query_index(connection, &query)).await?;
-            left -= some.items.len();
-            if extend(&mut page, some) || left == 0 {
-                return Ok(page);
-            }
-            query.after.clone_from(&page.next);
-        }
+    async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
+        let (limit, after) = (query.limit, query.after.clone());
+        let read = |connection: &Connection, limit, after| {
+            pages::query_index(connection, &IndexQuery { limit, after, ..query.clone() })
+        };
+        self.read_page(limit, after, read).await
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
@@ -200,13 +208,6 @@ impl Store for EmbeddedStore {
         };
         Ok(self.writer.run(lane, keep).await?)
     }
-}
-
-/// Adds the next rows to a page. Whether they were the last.
-fn extend(page: &mut Page, more: Page) -> bool {
-    page.items.extend(more.items);
-    page.next = more.next;
-    page.next.is_none()
 }
 
 fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {
