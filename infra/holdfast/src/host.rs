@@ -23,7 +23,7 @@ use crate::status::{self, Status};
 use crate::{clock, files, greeting, periodic};
 
 /// How long requests to the API may take when everything else has stopped.
-/// How long the stop waits for attempts in flight. New events are not attempted meanwhile, so a receiver that hangs must not hold it up.
+/// How long the stop waits for attempts in flight. In the last half second of it, new events are not attempted.
 const LAST_ATTEMPTS_TIMEOUT: Duration = Duration::from_secs(2);
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 

@@ -1,6 +1,7 @@
 //! Moves messages from a queue into the engine. Each queue has its own pump, so that retries never hold up first attempts.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, chain};
@@ -11,6 +12,9 @@ use tokio::task::JoinSet;
 
 /// The messages of one batch are all for one URL, because the queue serves one group at a time.
 const MAX_BATCH: usize = 32;
+/// How long a pump that is stopped waits for what is in flight. New messages are handled meanwhile, so that a receiver that hangs does not
+/// delay the events of others.
+const FINISHING: Duration = Duration::from_millis(1_500);
 
 pub(crate) struct Pump {
     pub(crate) engine: Arc<Engine>,
@@ -21,7 +25,7 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    /// Runs until it is stopped, then finishes what is in flight.
+    /// Runs until it is stopped, then finishes what is in flight. The caller ends it if that takes too long.
     pub(crate) async fn run(self, mut stop: watch::Receiver<bool>) {
         let pump = Arc::new(self);
         let permits = Arc::new(Semaphore::new(pump.concurrency));
@@ -38,7 +42,22 @@ impl Pump {
             // Finished tasks are collected here, so that their number stays bounded.
             while tasks.try_join_next().is_some() {}
         }
+        let mut in_flight = std::mem::take(&mut tasks);
+        let finished = tokio::time::timeout(FINISHING, async {
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = in_flight.join_next() => if ended.is_none() { break },
+                    batch = pump.next_batch(&permits) => if let Some((batch, permit)) = batch {
+                        tasks.spawn(Arc::clone(&pump).handle(batch, permit));
+                    }
+                }
+            }
+        });
+        // What is left then is what hangs, and what has just begun.
+        let _ = finished.await;
         while tasks.join_next().await.is_some() {}
+        while in_flight.join_next().await.is_some() {}
     }
 
     /// Waits for permits and for messages. Returns `None` if another receiver was faster.
