@@ -12,7 +12,7 @@ use crate::waiting::until;
 
 const CONCURRENCY: usize = 8;
 /// For the last jobs, and for messages that are hidden until their visibility timeout.
-const WITHIN: Duration = Duration::from_secs(180);
+const WITHIN: Duration = Duration::from_secs(300);
 /// Longer than a queue hides or delays any message here.
 const QUIET: Duration = Duration::from_secs(20);
 

@@ -31,6 +31,8 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
         Ok(()) => check(&scene, &subscription).await,
         Err(error) => Err(error),
     };
+    // Tickets that are left end at once at a frozen URL. At a disabled one, each of them looks for a delivery in vain.
+    scene.change_url_state(&subscription.url_id, "freeze", "no more probes").await?;
     scene.unsubscribe(&subscription).await?;
     checked
 }
