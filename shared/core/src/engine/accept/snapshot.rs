@@ -1,7 +1,7 @@
 //! Snapshots of a tenant's subscriptions, so that a process that starts reads a few bodies and not every subscription.
 //!
 //! A snapshot has a version of the tenant's subscriptions in its name. It has all changes up to that version, and may have later ones
-//! already: whoever uses it reads those that the change log names again. It is stored in parts by the ids of the subscriptions. Each
+//! already: a process that uses it reads those that the change log names again. It is stored in parts by the ids of the subscriptions. Each
 //! part is right by itself, so that two processes may store a snapshot of the same version at the same time.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::engine::repository::Change;
 use crate::engine::{Engine, Loaded, Result, Unavailable};
 use crate::ids::{EventKey, Tenant};
 use crate::ports::{BodyKey, chain};
-use crate::records::{Subscription, TenantVersion};
+use crate::records::{Subscription, TenantVersion, VERSION};
 use crate::rules::matching::Selector;
 
 /// One key takes 3,000 reads a second, and many processes may start at once.
@@ -23,8 +23,9 @@ const MIN_SUBSCRIPTIONS: usize = 500;
 const MAX_PART_BYTES: usize = 350_000;
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
 
+/// With the version of the format: a release that knows more of a subscription does not read what an older one left out.
 fn part_key(tenant: &Tenant, version: u64, part: usize) -> BodyKey {
-    BodyKey::new(tenant, &EventKey(format!("subscriptions-{version}-{part:02}")))
+    BodyKey::new(tenant, &EventKey(format!("subscriptions-{VERSION}-{version}-{part:02}")))
 }
 
 /// `None`: a part is too large.
