@@ -46,7 +46,7 @@ const TURN: u64 = 32;
 
 /// How many attempts of the attacker may start or end from the victim's 202 to its arrival.
 ///
-/// Tenants take turns, and so do the URLs of a tenant: before it is an event's turn, the attacker has one turn, or one for each URL of
+/// Tenants take turns, and so do the URLs of a tenant: before it is an event's turn, each attacker has one turn, or one for each URL of
 /// the victim if the others are busy too. Attempts that had their turn before may start later, as many as there are slots.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
@@ -55,8 +55,8 @@ pub(super) struct Bound {
 }
 
 impl Bound {
-    pub(super) fn of(slots: usize) -> Bound {
-        Bound { median: TURN, max: TURN * URLS as u64 + slots as u64 }
+    pub(super) fn of(slots: usize, attackers: usize) -> Bound {
+        Bound { median: TURN, max: TURN * (URLS * attackers) as u64 + slots as u64 }
     }
 }
 
@@ -66,6 +66,8 @@ pub(super) struct Arena {
     pub(super) tally: Tally,
     pub(super) victim: Victim,
     pub(super) attacker: Tenant,
+    /// How many tenants attack at the same time.
+    pub(super) attackers: usize,
     pub(super) alone: Vec<Sample>,
     pub(super) beside: Vec<Sample>,
     /// What must not happen and did.
@@ -90,12 +92,19 @@ impl Arena {
             tally,
             victim,
             attacker,
+            attackers: 1,
             alone: Vec::new(),
             beside: Vec::new(),
             faults: Vec::new(),
             counts: Vec::new(),
             peak_memory_mb: 0,
         })
+    }
+
+    /// More attackers, who replace the one that there is from the beginning.
+    pub(super) async fn attackers(&mut self, count: usize) -> Result<Vec<Tenant>> {
+        self.attackers = count;
+        Tenant::several(&self.server, count).await
     }
 
     /// The victim's traffic without the attacker.

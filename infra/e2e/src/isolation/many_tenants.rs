@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::arena::Arena;
 use super::receivers;
-use super::tenant::{Tenant, in_lanes};
+use super::tenant::in_lanes;
 
 /// A batch has as many events as a post may have.
 const EVENTS: usize = 100;
@@ -18,7 +18,7 @@ const ANSWER_AFTER: Duration = Duration::ZERO;
 pub(super) async fn run(arena: &mut Arena) -> Result<()> {
     let base = receivers::slow(arena.tally.clone(), ANSWER_AFTER).await?;
     let (count, urls) = arena.size.pick((12, 5), (40, 100));
-    let tenants = Tenant::several(&arena.server, count).await?;
+    let tenants = arena.attackers(count).await?;
     in_lanes(4, tenants.iter().enumerate().collect(), async |(number, tenant)| {
         for url in 0..urls {
             let url = format!("{base}/{number}/{url}");

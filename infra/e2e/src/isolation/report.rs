@@ -41,7 +41,7 @@ pub struct Outcome {
 
 impl Outcome {
     pub(super) fn of(name: &'static str, arena: Arena, max_memory_mb: u64) -> Result<Outcome> {
-        let bound = Bound::of(arena.server.settings().slots);
+        let bound = Bound::of(arena.server.settings().slots, arena.attackers);
         let memory_mb = arena.peak_memory_mb()?;
         let Arena { alone, beside, counts, faults, .. } = arena;
         let mut outcome = Outcome { name, alone, beside, memory_mb, counts, faults };

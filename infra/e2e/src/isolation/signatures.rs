@@ -9,7 +9,6 @@ use serde_json::json;
 
 use super::arena::Arena;
 use super::receivers;
-use super::tenant::Tenant;
 
 /// The limit on the secrets of a subscription.
 const SECRETS: usize = 10;
@@ -19,7 +18,7 @@ const DATA_BYTES: usize = 900_000;
 pub(super) async fn run(arena: &mut Arena) -> Result<()> {
     let base = receivers::slow(arena.tally.clone(), Duration::ZERO).await?;
     let count = arena.size.pick(3, 6);
-    let tenants = Tenant::several(&arena.server, count).await?;
+    let tenants = arena.attackers(count).await?;
     for (number, tenant) in tenants.iter().enumerate() {
         let subscription = json!({ "url": format!("{base}/{number}"), "event_types": ["signed"] });
         let rotate = format!("/v1/subscriptions/{}/rotate-secret", tenant.subscribe(&subscription).await?.id);
