@@ -134,6 +134,11 @@ def attribute(node):
     return node["Fn::Sub"]
 
 
+def dashed(function):
+    """Returns `deliver-first` for `DeliverFirstFunction`."""
+    return re.sub(r"(?<!^)([A-Z])", r"-\1", function.removesuffix("Function")).lower()
+
+
 def role_statements(role, **values):
     for policy in properties(role, **values)["Policies"]:
         yield from as_list(policy["PolicyDocument"]["Statement"])
@@ -500,10 +505,7 @@ class Functions(unittest.TestCase):
         names = {name: properties(name)["LogGroupName"]["Fn::Sub"] for name in of_type("AWS::Logs::LogGroup")}
         self.assertEqual(names.pop("ApiLogs"), "/aws/vendedlogs/holdfast/${AWS::StackName}/api")
         # The roles of the functions allow them to write to theirs, and the guides name them.
-        wanted = {
-            function.replace("Function", "Logs"): re.sub(r"(?<!^)([A-Z])", r"-\1", function.removesuffix("Function")).lower()
-            for function in FUNCTIONS
-        }
+        wanted = {function.replace("Function", "Logs"): dashed(function) for function in FUNCTIONS}
         self.assertEqual(names, {group: f"/holdfast/${{AWS::StackName}}/{name}" for group, name in wanted.items()})
         guide = read("infra/docs/deploy.md")
         self.assertEqual([name for name in wanted.values() if f"`{name}`" not in guide], [])
@@ -566,55 +568,80 @@ class Functions(unittest.TestCase):
 
 
 class Access(unittest.TestCase):
-    ITEMS = {
-        f"dynamodb:{action}"
-        for action in "GetItem BatchGetItem Query PutItem UpdateItem DeleteItem BatchWriteItem ConditionCheckItem".split()
-    }
+    # What each function calls, and what it can call although the suite may not make it; infra/aws/calls.py compares it with every strict run.
+    CALLS = json.loads(read("infra/aws/calls.json"))
     RECEIVE = {
         f"sqs:{action}"
         for action in "ReceiveMessage DeleteMessage ChangeMessageVisibility GetQueueAttributes".split()
     }
+    RESTORED = "arn:${AWS::Partition}:dynamodb:${AWS::Region}:${AWS::AccountId}:table/${RestoredTable}"
+
+    def calls(self, function):
+        """Pairs of an action and the resource that it is about."""
+        return [call.split() for kind in ["calls", "rare"] for call in self.CALLS[function][kind]]
 
     def expected(self, function):
         allowed = {
             (f"{function.replace('Function', 'Logs')}.Arn", action)
             for action in ["logs:CreateLogStream", "logs:PutLogEvents"]
         }
-        allowed |= {("Table.Arn", action) for action in self.ITEMS}
-        if function != "IngestFunction":
-            indexes = [index["IndexName"] for index in properties("Table")["GlobalSecondaryIndexes"]]
-            allowed |= {(f"${{Table.Arn}}/index/{index}", "dynamodb:Query") for index in indexes}
-        if function in API_FUNCTIONS:
-            allowed.add(("OperatorSecret", "secretsmanager:GetSecretValue"))
-        queues = {
-            "IngestFunction": ["FirstQueue"],
-            "AdminFunction": ["FirstQueue", "RetryQueue"],
-            # It sends on what is for a URL with slow answers.
-            "DeliverFirstFunction": ["FirstQueue", "SlowQueue", "RetryQueue", "DeadLetterQueue"],
-            "DeliverRetryFunction": ["FirstQueue", "RetryQueue", "DeadLetterQueue"],
-            # To its own queue: a message of a newer release.
-            "DeliverSlowFunction": ["FirstQueue", "SlowQueue", "RetryQueue", "DeadLetterQueue"],
-            "SweepFunction": ["FirstQueue", "RetryQueue"],
-        }[function]
-        allowed |= {(f"{queue}.Arn", "sqs:SendMessage") for queue in queues}
-        own = POOLS.get(function)
-        return allowed | ({(f"{own}.Arn", action) for action in self.RECEIVE} if own else set())
+        for action, resource in self.calls(function):
+            name, slash, index = resource.partition("/")
+            if slash:
+                resource = f"${{{name}.Arn}}/{index}"
+            elif RESOURCES[name]["Type"] != "AWS::SecretsManager::Secret":
+                resource = f"{name}.Arn"
+            allowed.add((resource, action))
+        # Lambda receives the messages of a mapping, and deletes them, with the role of the function.
+        for name in of_type("AWS::Lambda::EventSourceMapping"):
+            mapping = properties(name)
+            if attribute(mapping["FunctionName"]) == function:
+                allowed |= {(attribute(mapping["EventSourceArn"]), action) for action in self.RECEIVE}
+        return allowed
+
+    def allowed(self, function, **values):
+        return {
+            (attribute(resource), action)
+            for statement in role_statements(function.replace("Function", "Role"), **values)
+            for resource in as_list(statement["Resource"])
+            for action in as_list(statement["Action"])
+        }
+
+    def test_every_function_has_calls_and_the_rare_ones_have_a_reason(self):
+        self.assertCountEqual(self.CALLS, FUNCTIONS)
+        for function, calls in self.CALLS.items():
+            self.assertEqual(calls.keys(), {"calls", "rare"})
+            self.assertTrue(calls["calls"], function)
+            self.assertEqual(set(calls["calls"]) & calls["rare"].keys(), set(), function)
+            for call, reason in calls["rare"].items():
+                self.assertRegex(reason, r"^[A-Z].{30,}\.$", call)
+
+    def test_a_guide_shows_what_each_function_may_do(self):
+        rows = []
+        for function in FUNCTIONS:
+            on_items, sends = set(), set()
+            for call, resource in self.calls(function):
+                service, action = call.split(":")
+                if service == "dynamodb":
+                    on_items.add(f"`{action} {resource.split('/')[-1]}`".replace(" Table", ""))
+                elif action == "SendMessage":
+                    sends.add(f"`{resource}`")
+            cells = [f"`{dashed(function)}`", ", ".join(sorted(on_items)), ", ".join(sorted(sends))]
+            rows.append(f"| {' | '.join(cells)} |")
+        guide = read("infra/docs/production.md").splitlines()
+        self.assertEqual([row for row in rows if row not in guide], [])
 
     def test_each_function_has_a_role_of_its_own(self):
         roles = {name: attribute(properties(name)["Role"]) for name in FUNCTIONS}
         self.assertEqual(roles, {name: name.replace("Function", "Role.Arn") for name in FUNCTIONS})
         self.assertEqual(len(of_type("AWS::IAM::Role")), len(FUNCTIONS))
 
-    def test_each_role_allows_what_its_function_needs_and_nothing_else(self):
+    def test_each_role_allows_what_its_function_calls_and_nothing_else(self):
         for function in FUNCTIONS:
             with self.subTest(function):
-                allowed = {
-                    (attribute(resource), action)
-                    for statement in role_statements(function.replace("Function", "Role"))
-                    for resource in as_list(statement["Resource"])
-                    for action in as_list(statement["Action"])
-                }
-                self.assertEqual(allowed, self.expected(function))
+                allowed, expected = self.allowed(function), self.expected(function)
+                self.assertEqual(expected - allowed, set(), "missing")
+                self.assertEqual(allowed - expected, set(), "too much")
 
     def test_no_wildcards(self):
         """The ARN of a log group already ends with `:*`; no other wildcard is needed."""
@@ -630,7 +657,7 @@ class Access(unittest.TestCase):
             "AWS::SQS::QueuePolicy",
             "AWS::SecretsManager::ResourcePolicy",
         }
-        self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], ["RestoredTablePolicy"])
+        self.assertEqual([name for name, each in RESOURCES.items() if each["Type"] in others], [])
 
     def test_a_key_of_the_account_encrypts_everything_that_is_stored(self):
         key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
@@ -666,14 +693,18 @@ class Access(unittest.TestCase):
         for name in ["Alarms", "DashboardStack"]:
             self.assertEqual(properties(name, RestoredTable="restored")["Parameters"]["TableName"], "restored")
         self.assertEqual(value(SOURCE["Outputs"]["TableName"]["Value"], {**DEFAULTS, "RestoredTable": "restored"}), "restored")
-        self.assertEqual(RESOURCES["RestoredTablePolicy"]["Condition"], "IsRestored")
-        policy = properties("RestoredTablePolicy")
-        self.assertCountEqual(map(attribute, policy["Roles"]), of_type("AWS::IAM::Role"))
-        items, indexes = policy["PolicyDocument"]["Statement"]
-        self.assertEqual(set(items["Action"]), self.ITEMS)
-        self.assertTrue(attribute(items["Resource"]).endswith(":table/${RestoredTable}"))
-        self.assertEqual(indexes["Action"], "dynamodb:Query")
-        self.assertTrue(attribute(indexes["Resource"]).endswith(":table/${RestoredTable}/index/*"))
+
+    def test_a_function_may_do_with_a_restored_table_what_it_may_do_with_the_own_one(self):
+        for function in FUNCTIONS:
+            with self.subTest(function):
+                own, both = self.allowed(function), self.allowed(function, RestoredTable="restored")
+                of_table = {(resource, action) for resource, action in own if "Table.Arn" in resource}
+                restored = {
+                    (resource.replace("${Table.Arn}", self.RESTORED).replace("Table.Arn", self.RESTORED), action)
+                    for resource, action in of_table
+                }
+                self.assertTrue(restored)
+                self.assertEqual(both, own | restored)
 
     def test_a_boundary_applies_to_all_roles(self):
         boundary = {"PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/bound"}
