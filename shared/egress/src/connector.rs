@@ -17,9 +17,10 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::handshakes::Handshakes;
 use crate::idle::IdleConnections;
 use crate::meter::Metered;
-use crate::resolver::GuardedResolver;
+use crate::resolver::{self, GuardedResolver};
 
 /// Finds dead connections that HTTP/1.1 keeps open, in seconds.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
@@ -39,6 +40,7 @@ pub(crate) struct Connector {
     route: Route,
     /// Ends a connection attempt that goes on without its attempt, because another connection became free first.
     timeout: Duration,
+    handshakes: Handshakes,
 }
 
 #[derive(Clone)]
@@ -80,7 +82,8 @@ impl Connector {
                 Route::Proxy { uri: proxy.uri, to_proxy, tunnel: Box::new(with_tls(tunnel, tls)) }
             }
         };
-        Connector { route, timeout }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Connector { route, timeout, handshakes: Handshakes::new(threads) }
     }
 }
 
@@ -113,6 +116,7 @@ impl Service<Uri> for Connector {
             }
         };
         let timeout = self.timeout;
+        let connecting = self.handshakes.in_turns(resolver::current_tenant(), connecting);
         Box::pin(async move {
             let connected = tokio::time::timeout(timeout, connecting).await;
             connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))

@@ -27,6 +27,7 @@ mod client;
 mod config;
 mod connector;
 mod failure;
+mod handshakes;
 mod idle;
 mod lookup;
 mod meter;

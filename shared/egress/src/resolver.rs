@@ -37,6 +37,11 @@ pub(crate) async fn as_tenant<F: Future>(tenant: Tenant, attempt: F) -> F::Outpu
     TENANT.scope(tenant, attempt).await
 }
 
+/// Whose attempt the caller works for, if it is one.
+pub(crate) fn current_tenant() -> Option<Tenant> {
+    TENANT.try_with(Tenant::clone).ok()
+}
+
 /// Resolves names and checks their addresses, cached or not. The client connects only to what this returns: there is no second
 /// look-up whose answer could differ. A URL whose host is an address is never resolved, so the sender checks it.
 #[derive(Clone)]
@@ -95,7 +100,7 @@ impl Service<Name> for GuardedResolver {
     fn call(&mut self, name: Name) -> Self::Future {
         let resolver = self.clone();
         // Read here and not in the future, which the client may move to a task of its own when another connection becomes free first.
-        let tenant = TENANT.try_with(Tenant::clone).ok();
+        let tenant = current_tenant();
         Box::pin(async move {
             let found = if resolver.unguarded.as_deref() == Some(name.as_str()) {
                 resolver.resolve_unchecked(None, name.as_str()).await?

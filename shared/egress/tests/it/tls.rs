@@ -10,13 +10,14 @@ use http_body_util::Full;
 use hyper::service::service_fn;
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::TokioIo;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::{PATIENT, config, detail, request, send, sender, sender_with};
 
@@ -35,12 +36,23 @@ impl TlsReceiver {
     /// Sends this many further certificates with its own.
     async fn with_intermediates(count: usize, alpn: &[&[u8]]) -> TlsReceiver {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let chain = vec![made.cert.der().clone(); 1 + count];
+        TlsReceiver::with_chain(chain, &made.signing_key, made.cert.der().to_vec(), alpn).await
+    }
+
+    /// `certificate`: the authority's.
+    async fn with_chain(
+        chain: Vec<CertificateDer<'static>>,
+        key: &KeyPair,
+        certificate: Vec<u8>,
+        alpn: &[&[u8]],
+    ) -> TlsReceiver {
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
-            .with_single_cert(vec![made.cert.der().clone(); 1 + count], key)
+            .with_single_cert(chain, key)
             .unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         let acceptor = TlsAcceptor::from(Arc::new(config));
@@ -53,7 +65,7 @@ impl TlsReceiver {
                 open.spawn(serve(acceptor.clone(), stream));
             }
         });
-        TlsReceiver { url, certificate: made.cert.der().to_vec(), _server: server }
+        TlsReceiver { url, certificate, _server: server }
     }
 
     fn trusted(&self) -> EgressConfig {
@@ -86,6 +98,28 @@ async fn a_certificate_of_an_unknown_authority_is_a_tls_failure() {
     let receiver = TlsReceiver::start(&[]).await;
     let detail = detail(send(&sender(PATIENT), request(&receiver.url)).await, FailureKind::Tls);
     assert!(detail.starts_with("TLS failed: invalid peer certificate"), "{detail}");
+}
+
+/// The certificates in between come with the receiver's own, in any order, and the authority's may be among them.
+#[tokio::test]
+async fn an_authority_is_reached_by_way_of_others() {
+    let authority = |name: &str| {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (params, KeyPair::generate().unwrap())
+    };
+    let ((root, root_key), (middle, middle_key)) = (authority("root"), authority("middle"));
+    let root_certificate = root.self_signed(&root_key).unwrap();
+    let middle_certificate = middle.signed_by(&middle_key, &Issuer::new(root, root_key)).unwrap();
+    let own = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let own = own.signed_by(&key, &Issuer::new(middle, middle_key)).unwrap();
+    let root = root_certificate.der();
+    let chain = vec![own.der().clone(), root.clone(), middle_certificate.der().clone()];
+    let receiver = TlsReceiver::with_chain(chain, &key, root.to_vec(), &[]).await;
+    let result = send(&sender_with(receiver.trusted()), request(&receiver.url)).await;
+    assert!(result.response.is_success(), "{result:?}");
 }
 
 /// To try all ways in which many can be put in order would take seconds.
