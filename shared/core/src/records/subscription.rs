@@ -109,6 +109,9 @@ pub struct TenantVersion {
     /// The version of the latest snapshot of the subscriptions. Here, like the quotas, because every post reads this record anyway.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<u64>,
+    /// When that snapshot was stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_at: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Quotas::are_off")]
     pub quotas: Quotas,
 }
@@ -124,6 +127,7 @@ impl TenantVersion {
             urls: 0,
             index_bytes: 0,
             snapshot: None,
+            snapshot_at: None,
             quotas: Quotas::default(),
         }
     }

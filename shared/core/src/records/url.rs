@@ -245,6 +245,15 @@ pub struct HistoryEntry {
 
 impl HistoryEntry {
     pub const PREFIX: &str = "history#";
+    /// How many changes by hand are kept. More are never shown, and a person's program may make thousands.
+    const MAX_KEPT: u64 = 1_000;
+
+    /// The entry that this one replaces.
+    #[must_use]
+    pub fn replaced(&self) -> Option<Key> {
+        let generation = self.generation.checked_sub(Self::MAX_KEPT)?;
+        Some(Key::new(UrlRecord::partition(&self.tenant, &self.url_id), Self::sort(generation)))
+    }
 
     #[must_use]
     pub fn key(&self) -> Key {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::ports::{QueueName, Settlement};
-use holdfast_core::records::Subscription;
+use holdfast_core::records::{Record, Subscription};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_sim::StoreCall;
@@ -164,4 +164,21 @@ fn what_is_parked_at_a_frozen_url_is_left_alone() {
     );
     assert_eq!(world.url(&subscription).releasing, None);
     assert_eq!(world.receiver.requests(), []);
+}
+
+#[test]
+fn the_last_thousand_changes_by_hand_are_kept() {
+    let world = World::new(0, None);
+    let subscription = world.subscribe("http://shop.test/hook");
+    for _ in 0..600 {
+        world.change_url_state(&subscription, OperatorAction::Freeze);
+        world.change_url_state(&subscription, OperatorAction::Enable);
+    }
+    let history = world.store.all().into_iter().filter_map(|record| match record {
+        Record::History(entry) => Some(entry.generation),
+        _ => None,
+    });
+    let mut generations: Vec<u64> = history.collect();
+    generations.sort_unstable();
+    assert_eq!(generations, (201..=1_200).collect::<Vec<u64>>());
 }

@@ -22,6 +22,8 @@ const MIN_SUBSCRIPTIONS: usize = 500;
 /// So that each part is one item of a store, and is replaced whole.
 const MAX_PART_BYTES: usize = 350_000;
 const KEPT: Duration = Duration::from_secs(7 * 86_400);
+/// The most often that a tenant's snapshot is stored, so that a tenant whose subscriptions always change does not fill the store.
+const MIN_INTERVAL: Duration = Duration::from_secs(3_600);
 
 /// With the version of the format: a release that knows more of a subscription does not read what an older one left out.
 fn part_key(tenant: &Tenant, version: u64, part: usize) -> BodyKey {
@@ -58,26 +60,30 @@ impl Engine {
         Some(selectors)
     }
 
-    /// Stores all subscriptions as they were read after the tenant had this version, if they are many. A failure is not an error: the
-    /// next process that starts does it.
-    pub(super) async fn store_snapshot(&self, tenant: &Tenant, version: u64, selectors: &[Selector]) {
-        if selectors.len() < MIN_SUBSCRIPTIONS {
+    /// Stores all subscriptions as they were read after the tenant had this version, if they are many and the last snapshot is old. A
+    /// failure is not an error: the next process that starts does it.
+    pub(super) async fn store_snapshot(&self, current: &TenantVersion, selectors: &[Selector]) {
+        let TenantVersion { tenant, version, snapshot_at, .. } = current;
+        let now = self.ports.clock.now();
+        if selectors.len() < MIN_SUBSCRIPTIONS || snapshot_at.is_some_and(|at| now < at + MIN_INTERVAL) {
             return;
         }
         let Some(parts) = encode(tenant, selectors) else { return };
-        if let Err(error) = self.try_store_snapshot(tenant, version, parts).await {
+        if let Err(error) = self.try_store_snapshot(tenant, *version, parts).await {
             tracing::warn!(error = chain(&error), %tenant, "snapshot.not_stored");
         }
     }
 
     async fn try_store_snapshot(&self, tenant: &Tenant, version: u64, parts: Vec<Bytes>) -> Result<()> {
         let bodies = parts.into_iter().enumerate().map(|(n, part)| (part_key(tenant, version, n), part));
-        self.ports.store.put_bodies(bodies.collect(), self.ports.clock.now() + KEPT).await?;
+        let now = self.ports.clock.now();
+        self.ports.store.put_bodies(bodies.collect(), now + KEPT).await?;
         let point_to_it = |Loaded { record: mut known, .. }: Loaded<TenantVersion>| {
             if known.snapshot >= Some(version) {
                 return Ok::<_, Unavailable>(Change::Keep(()));
             }
             known.snapshot = Some(version);
+            known.snapshot_at = Some(now);
             Ok(Change::Write(known, Vec::new(), ()))
         };
         self.repository.update(TenantVersion::key(tenant), point_to_it).await?;

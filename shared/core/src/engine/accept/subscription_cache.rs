@@ -189,7 +189,7 @@ impl Engine {
         let Some((index, selectors)) = self.load_all_subscriptions(tenant).await? else {
             return Ok(Known { version: *version, index: None });
         };
-        self.store_snapshot(tenant, *version, &selectors).await;
+        self.store_snapshot(current, &selectors).await;
         Ok(Known { version: *version, index: Some(Arc::new(index)) })
     }
 

@@ -6,7 +6,7 @@ use super::super::tickets::{announce_ticket, release_ticket};
 use super::super::{Change, Engine, Loaded, Result, Unavailable, UrlView};
 use crate::ids::{JobId, Tenant, UrlId};
 use crate::ports::{Expect, Write};
-use crate::records::{UrlRecord, UrlReplay};
+use crate::records::{HistoryEntry, UrlRecord, UrlReplay};
 use crate::rules::delivery::DeliveryState;
 use crate::rules::health::{CannotDisableFrozen, OperatorAction, UrlState};
 use crate::time::Timestamp;
@@ -62,7 +62,12 @@ impl Engine {
                 return Ok(Change::Keep((url, false)));
             }
             let changed = history.is_some();
-            let history = history.map(|entry| Write::put(entry, Expect::Any)).into_iter().collect();
+            let replaced = history.as_ref().and_then(HistoryEntry::replaced);
+            let history = history
+                .map(|entry| Write::put(entry, Expect::Any))
+                .into_iter()
+                .chain(replaced.map(|key| Write::delete(key, Expect::Any)))
+                .collect();
             Ok::<_, ChangeUrlStateError>(Change::Write(url.clone(), history, (url, changed)))
         };
         let changed = self.repository.update(UrlRecord::key(tenant, url_id), decide).await?;
