@@ -8,12 +8,15 @@
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use http::Extensions;
 use hyper_util::client::legacy::connect::{Connected, Connection};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 
 use crate::idle::{IdleConnections, KeptConnection};
 
@@ -90,6 +93,10 @@ impl Meter {
             none => *none = Some(cx.waker().clone()),
         }
         Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        self.lock().idle_number.is_some()
     }
 
     fn wrote<T>(&self, result: &Poll<io::Result<T>>) {
@@ -176,15 +183,28 @@ impl Drop for MeteredAttempt {
     }
 }
 
-/// A connection that can be closed without sending what is left to send.
-pub(crate) trait Reset {
-    fn reset(&self);
+/// How long a receiver that ends a connection has to close it.
+const CLOSED_BY_RECEIVER_WITHIN: Duration = Duration::from_secs(1);
+
+/// How a connection ends.
+///
+/// Whoever closes a connection first keeps its port for a minute, and a receiver can always leave that to us: with tens of thousands of
+/// ports taken, opening one takes milliseconds, and then fails. So unless a connection was idle, the receiver is waited for, and then it is
+/// closed in a way that keeps no port.
+pub(crate) trait Closing {
+    /// Closes without sending what is left to send, and without keeping the port.
+    fn at_once(&self);
+    /// Closes as TCP does.
+    fn in_order(&self);
 }
 
-impl Reset for TcpStream {
-    fn reset(&self) {
-        // Fails only for a socket that is closed already.
+impl Closing for TcpStream {
+    // These fail only for a socket that is closed already.
+    fn at_once(&self) {
         let _ = self.set_zero_linger();
+    }
+    fn in_order(&self) {
+        let _ = SockRef::from(self).set_linger(None);
     }
 }
 
@@ -192,11 +212,15 @@ impl Reset for TcpStream {
 pub(crate) struct Metered<T> {
     io: T,
     meter: Arc<Meter>,
+    closes_in_order: bool,
+    /// Set while the receiver is waited for.
+    until_closed: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Metered<T> {
+impl<T: Closing> Metered<T> {
     pub(crate) fn new(io: T, idle: Arc<IdleConnections>) -> Metered<T> {
-        Metered { io, meter: Meter::new(idle) }
+        io.at_once();
+        Metered { io, meter: Meter::new(idle), closes_in_order: false, until_closed: None }
     }
 }
 
@@ -206,19 +230,33 @@ impl<T> Drop for Metered<T> {
     }
 }
 
-impl<T: Reset> Metered<T> {
-    fn check(&self, cx: &Context<'_>) -> io::Result<()> {
-        self.meter.check(cx).inspect_err(|_| self.io.reset())
+impl<T: Closing> Metered<T> {
+    fn check(&mut self, cx: &Context<'_>) -> io::Result<()> {
+        let checked = self.meter.check(cx);
+        if checked.is_err() || !self.meter.is_idle() {
+            self.close_in_order(false);
+        }
+        checked
+    }
+
+    fn close_in_order(&mut self, in_order: bool) {
+        if std::mem::replace(&mut self.closes_in_order, in_order) != in_order {
+            if in_order { self.io.in_order() } else { self.io.at_once() }
+        }
     }
 }
 
-impl<T: AsyncRead + Reset + Unpin> AsyncRead for Metered<T> {
+impl<T: AsyncRead + Closing + Unpin> AsyncRead for Metered<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(cx)?;
+        if self.meter.is_idle() {
+            // Nothing is read after a response that ends its connection, so this one is kept.
+            self.close_in_order(true);
+        }
         if self.meter.lock().is_unwanted {
             // As if the receiver had closed it: a request that is not sent yet takes another connection.
             return Poll::Ready(Ok(()));
@@ -232,7 +270,26 @@ impl<T: AsyncRead + Reset + Unpin> AsyncRead for Metered<T> {
     }
 }
 
-impl<T: AsyncWrite + Reset + Unpin> AsyncWrite for Metered<T> {
+impl<T: AsyncRead + Closing + Unpin> Metered<T> {
+    /// Reads and forgets what comes until the receiver closes the connection.
+    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut buffer = [0; 1024];
+        loop {
+            let mut read = ReadBuf::new(&mut buffer);
+            match Pin::new(&mut self.io).poll_read(cx, &mut read) {
+                Poll::Ready(Ok(())) if read.filled().is_empty() => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(())) => self.meter.spend(read.filled().len()).map_err(io::Error::other)?,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => break,
+            }
+        }
+        let sleep = || Box::pin(tokio::time::sleep(CLOSED_BY_RECEIVER_WITHIN));
+        ready!(self.until_closed.get_or_insert_with(sleep).as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<T: AsyncRead + AsyncWrite + Closing + Unpin> AsyncWrite for Metered<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         self.check(cx)?;
         let wrote = Pin::new(&mut self.io).poll_write(cx, buf);
@@ -247,6 +304,9 @@ impl<T: AsyncWrite + Reset + Unpin> AsyncWrite for Metered<T> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.check(cx)?;
+        if !self.closes_in_order && !self.meter.lock().is_unwanted {
+            ready!(self.poll_closed(cx))?;
+        }
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
 
@@ -278,8 +338,9 @@ mod tests {
 
     use super::*;
 
-    impl Reset for tokio::io::Repeat {
-        fn reset(&self) {}
+    impl Closing for tokio::io::Repeat {
+        fn at_once(&self) {}
+        fn in_order(&self) {}
     }
 
     /// How many bytes can be read before the connection ends, 1 KiB at a time.

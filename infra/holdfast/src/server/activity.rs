@@ -2,10 +2,14 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use holdfast_api::KeyUse;
 use tokio::sync::Notify;
+
+/// So many requests without a valid key are answered on one connection. Every connection has the same share of the threads, so a stranger
+/// who keeps thousands busy would delay everyone else's; to open new ones takes longer.
+const MAX_REQUESTS_OF_STRANGER: u32 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -31,6 +35,8 @@ pub(super) struct Activity {
     /// Counts the steps of all connections, which tells without a clock which one has been idle longer.
     steps: Arc<AtomicU64>,
     key_use: KeyUse,
+    /// Requests that were answered while no valid key had been used.
+    requests_of_stranger: AtomicU32,
     is_displaced: AtomicBool,
     displaced: Notify,
 }
@@ -44,6 +50,7 @@ impl Activity {
             body_since: AtomicU64::new(0),
             steps: Arc::clone(steps),
             key_use: KeyUse::default(),
+            requests_of_stranger: AtomicU32::new(0),
             is_displaced: AtomicBool::new(false),
             displaced: Notify::new(),
         }
@@ -74,6 +81,14 @@ impl Activity {
         if self.is(Phase::Body) {
             self.phase.store(Phase::Busy as u8, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the connection is to be closed after this request.
+    pub(super) fn is_last_request(&self) -> bool {
+        let is_stranger = self.holder().is_none();
+        let requests =
+            if is_stranger { self.requests_of_stranger.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
+        requests >= MAX_REQUESTS_OF_STRANGER || self.is_displaced()
     }
 
     pub(super) fn request_answered(&self) {

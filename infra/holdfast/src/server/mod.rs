@@ -92,7 +92,7 @@ pub(crate) async fn serve(
                 tokio::task::yield_now().await;
                 let mut response = answered.await;
                 activity.request_answered();
-                if let (true, Ok(response)) = (activity.is_displaced(), &mut response) {
+                if let (true, Ok(response)) = (activity.is_last_request(), &mut response) {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 response

@@ -410,3 +410,19 @@ async fn a_holder_whose_bodies_do_not_arrive_makes_room() {
     }
     assert_eq!(whole, 7);
 }
+
+#[tokio::test]
+async fn a_connection_without_a_valid_key_is_closed_after_a_few_requests() {
+    let server = Server::plain(WIDE, PATIENT).await;
+    let mut stranger = server.connect().await;
+    stranger.write_all(&REQUEST.repeat(20)).await.unwrap();
+    let answers = rest(&mut stranger).await;
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 16, "{answers}");
+    assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+
+    let mut customer = server.connect().await;
+    for request in 0..20 {
+        let answer = ask(&mut customer, b"GET /key/7 HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("close"), "{request}: {answer}");
+    }
+}

@@ -1,7 +1,12 @@
 //! What arrives at the receiver.
 
+use std::io;
+use std::time::Duration;
+
 use bytes::Bytes;
-use holdfast_egress::EgressConfig;
+use holdfast_egress::{EgressConfig, HttpSender};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 use crate::receiver::{Receiver, Then};
 use crate::{DEADLINE, PATIENT, config, request, send, sender, sender_with};
@@ -72,6 +77,38 @@ async fn few_connections_are_kept_for_all_receivers_together() {
     }
     let connections: Vec<usize> = receivers.iter().map(Receiver::connections).collect();
     assert_eq!(connections, [2, 1, 1]);
+}
+
+/// How the sender closes the connection on which it got this response.
+async fn closing_after(response: &str, sender: &HttpSender) -> io::Result<usize> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let receiver = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"{}") {
+            let read = stream.read(&mut buffer).await.unwrap();
+            seen.extend_from_slice(&buffer[..read]);
+        }
+        stream.write_all(response.as_bytes()).await.unwrap();
+        stream.read(&mut buffer).await
+    };
+    let (closing, result) = tokio::join!(receiver, send(sender, request(url)));
+    assert!(result.response.is_success(), "{result:?}");
+    closing
+}
+
+/// Otherwise a receiver could make this machine keep a port for a minute after each attempt.
+#[tokio::test]
+async fn a_connection_that_the_receiver_leaves_to_be_closed_keeps_no_port() {
+    let sender =
+        sender_with(EgressConfig { pool_idle_timeout: Duration::from_millis(10), ..config(PATIENT) });
+    let ended = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    let reset = closing_after(ended, &sender).await.unwrap_err();
+    assert_eq!(reset.kind(), io::ErrorKind::ConnectionReset);
+    let idle = closing_after("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", &sender).await;
+    assert_eq!(idle.unwrap(), 0, "one that was kept is closed in order");
 }
 
 #[tokio::test]
