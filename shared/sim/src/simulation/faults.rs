@@ -1,0 +1,175 @@
+//! What goes wrong between the hosts and the services they use.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use holdfast_core::ports::{Clock, QueueError, Source, StoreError};
+use holdfast_core::time::Timestamp;
+
+use super::counts::Counts;
+use super::dice::Dice;
+use super::time::Time;
+
+/// How often each thing goes wrong, in 10,000 times.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rates {
+    /// A call fails, and nothing has happened.
+    pub fails_before: u64,
+    /// A call fails, and what it was for has happened.
+    pub fails_after: u64,
+    pub throttled: u64,
+    /// A batch is done in part.
+    pub partial: u64,
+    /// A call takes up to seconds.
+    pub slow: u64,
+    /// A call takes up to minutes: leases, visibility and deadlines lapse.
+    pub stuck: u64,
+    /// An index does not know the last changes yet.
+    pub stale: u64,
+    /// Of tickets only: a first-attempt message is the delivery itself.
+    pub lost: u64,
+    pub duplicated: u64,
+    pub late: u64,
+    /// An invocation is killed at one of its awaits.
+    pub killed: u64,
+    pub missed_sweep: u64,
+    pub overlapping_sweep: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Service {
+    Store,
+    Queue,
+}
+
+struct State {
+    rates: Rates,
+    store_is_down_until: Timestamp,
+    queue_is_down_until: Timestamp,
+}
+
+pub(super) struct Faults {
+    pub(super) time: Arc<Time>,
+    pub(super) dice: Arc<Dice>,
+    pub(super) counts: Arc<Counts>,
+    state: Mutex<State>,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Succeeds,
+    FailsBefore,
+    FailsAfter,
+    Throttled,
+}
+
+impl Faults {
+    pub(super) fn new(time: Arc<Time>, dice: Arc<Dice>, counts: Arc<Counts>, rates: Rates) -> Faults {
+        let state = State {
+            rates,
+            store_is_down_until: Timestamp::ZERO,
+            queue_is_down_until: Timestamp::ZERO,
+        };
+        Faults { time, dice, counts, state: Mutex::new(state) }
+    }
+
+    /// From now on nothing goes wrong.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.rates = Rates::default();
+        state.store_is_down_until = Timestamp::ZERO;
+        state.queue_is_down_until = Timestamp::ZERO;
+    }
+
+    /// No call of this service succeeds for a while.
+    pub(super) fn take_down(&self, service: Service, time: Duration) {
+        let until = self.time.now() + time;
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        match service {
+            Service::Store => state.store_is_down_until = until,
+            Service::Queue => state.queue_is_down_until = until,
+        }
+        self.counts.add(match service {
+            Service::Store => "fault: the store is down for a while",
+            Service::Queue => "fault: the queues are down for a while",
+        });
+    }
+
+    pub(super) fn rates(&self) -> Rates {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).rates
+    }
+
+    fn is_down(&self, service: Service) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = match service {
+            Service::Store => state.store_is_down_until,
+            Service::Queue => state.queue_is_down_until,
+        };
+        self.time.now() < until
+    }
+
+    pub(super) fn happens(&self, in_10_000: u64, what: &'static str) -> bool {
+        let happens = self.dice.happens(in_10_000);
+        if happens {
+            self.counts.add(what);
+        }
+        happens
+    }
+
+    /// Time passes, from nothing to minutes.
+    pub(super) async fn pass(&self) {
+        let rates = self.rates();
+        let longest = if self.happens(rates.stuck, "fault: a call takes minutes") {
+            Duration::from_secs(300)
+        } else if self.happens(rates.slow, "fault: a call takes seconds") {
+            Duration::from_secs(5)
+        } else {
+            Duration::from_millis(10)
+        };
+        self.time.sleep(self.dice.time(Duration::ZERO, longest)).await;
+    }
+
+    pub(super) fn fate(&self, service: Service) -> Fate {
+        let rates = self.rates();
+        if self.is_down(service) {
+            Fate::FailsBefore
+        } else if self.happens(rates.fails_before, "fault: a call fails before its effect") {
+            Fate::FailsBefore
+        } else if self.happens(rates.fails_after, "fault: a call fails after its effect") {
+            Fate::FailsAfter
+        } else if self.happens(rates.throttled, "fault: a call is throttled") {
+            Fate::Throttled
+        } else {
+            Fate::Succeeds
+        }
+    }
+}
+
+fn source() -> Source {
+    Arc::new(std::io::Error::other("a fault of the simulation"))
+}
+
+impl Fate {
+    pub(super) fn is_before(self) -> bool {
+        matches!(self, Fate::FailsBefore | Fate::Throttled)
+    }
+
+    pub(super) fn store_error(self) -> Option<StoreError> {
+        match self {
+            Fate::Succeeds => None,
+            Fate::FailsBefore => Some(StoreError::Failed(source())),
+            Fate::FailsAfter => Some(StoreError::TimedOut(source())),
+            Fate::Throttled => Some(StoreError::Throttled(source())),
+        }
+    }
+
+    pub(super) fn queue_error(self) -> Option<QueueError> {
+        match self {
+            Fate::Succeeds => None,
+            Fate::FailsBefore => Some(QueueError::Failed(source())),
+            Fate::FailsAfter => Some(QueueError::TimedOut(source())),
+            Fate::Throttled => Some(QueueError::Throttled(source())),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Receivers that succeed, fail, hang, flap and recover, and remember every request.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use holdfast_core::ids::{DeliveryKey, Tenant, UrlId};
+use holdfast_core::ports::{
+    AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Sender, Store,
+};
+use holdfast_core::records::{DeliveryRecord, Key, Record, UrlRecord};
+use holdfast_core::rules::health::UrlState;
+use holdfast_core::rules::shortage::Shortage;
+use holdfast_core::time::Timestamp;
+
+use super::faults::Faults;
+use super::story::Story;
+use crate::{MemoryStore, block_on};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    Succeeds,
+    /// Answers with this status.
+    Fails(u16),
+    /// Never answers.
+    Hangs,
+    /// Cannot be reached.
+    IsGone,
+    /// Fails so often, whatever the event.
+    Flaps { percent: u64 },
+    /// Always refuses this share of the events, and takes the others.
+    Refuses { percent: u64 },
+    /// Asks to be left alone for so long.
+    IsBusy { status: u16, retry_after: Duration },
+    /// Succeeds after up to three seconds.
+    IsSlow,
+}
+
+/// One request as it reached a receiver.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub tenant: Tenant,
+    pub url: String,
+    pub delivery: String,
+    pub at: Timestamp,
+    /// 0: there was no answer, or its host died before it came.
+    pub status: u16,
+    /// What the store had of the URL when the request came.
+    pub state: UrlState,
+    pub since: Timestamp,
+    /// The claimed attempt (epoch, n), if the delivery had a live lease when the request came.
+    pub claimed: Option<(u32, u32)>,
+}
+
+pub(super) struct Receivers {
+    pub(super) store: Arc<MemoryStore>,
+    pub(super) faults: Arc<Faults>,
+    pub(super) story: Arc<Story>,
+    pub(super) http_timeout: Duration,
+    /// From then on, by URL, in the order of time.
+    pub(super) behaviours: BTreeMap<String, Vec<(Timestamp, Behaviour)>>,
+    pub(super) requests: Mutex<Vec<Request>>,
+}
+
+impl Receivers {
+    pub(super) fn requests(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn behaviour(&self, url: &str) -> Behaviour {
+        let now = self.faults.time.now();
+        let phases = self.behaviours.get(url).map_or(&[][..], Vec::as_slice);
+        phases.iter().rev().find(|(from, _)| *from <= now).map_or(Behaviour::Succeeds, |(_, now)| *now)
+    }
+
+    fn read(&self, key: Key) -> Option<Record> {
+        let found = block_on(self.store.get(&[key])).ok()?;
+        found.into_iter().next().flatten().map(|found| found.record)
+    }
+
+    /// What the store says about this request at this moment.
+    fn seen(&self, request: &AttemptRequest) -> Request {
+        let now = self.faults.time.now();
+        let header = request.headers.iter().find(|(name, _)| *name == "webhook-id");
+        let delivery = header.map(|(_, id)| id.clone()).unwrap_or_default();
+        let url = self.read(UrlRecord::key(&request.tenant, &UrlId::of(&request.url)));
+        let (state, since) = match url {
+            Some(Record::Url(url)) => (url.health.state, url.health.since),
+            _ => (UrlState::Enabled, Timestamp::ZERO),
+        };
+        let key = DeliveryKey::parse(&request.tenant, &delivery);
+        let claimed = match key.and_then(|key| self.read(DeliveryRecord::key(&key))) {
+            Some(Record::Delivery(record)) if record.progress.is_leased(now) => {
+                Some((record.progress.epoch, record.progress.next_attempt))
+            }
+            _ => None,
+        };
+        let (tenant, url) = (request.tenant.clone(), request.url.clone());
+        Request { tenant, url, delivery, at: now, status: 0, state, since, claimed }
+    }
+
+    /// The answer, and how long it takes.
+    fn answer(&self, behaviour: Behaviour, delivery: &str) -> (AttemptResponse, Duration) {
+        let dice = &self.faults.dice;
+        let soon = dice.time(Duration::from_millis(1), Duration::from_millis(50));
+        match behaviour {
+            Behaviour::Succeeds => (with_status(200, None), soon),
+            Behaviour::Fails(status) => (with_status(status, None), soon),
+            Behaviour::Hangs => (failed(FailureKind::Timeout), self.http_timeout),
+            Behaviour::IsGone => (failed(FailureKind::Connect), soon),
+            Behaviour::Flaps { percent } => {
+                let status = if dice.below(100) < percent { 500 } else { 200 };
+                (with_status(status, None), soon)
+            }
+            Behaviour::Refuses { percent } => {
+                let status = if share_of(delivery) < percent { 422 } else { 200 };
+                (with_status(status, None), soon)
+            }
+            Behaviour::IsBusy { status, retry_after } => (with_status(status, Some(retry_after)), soon),
+            Behaviour::IsSlow => {
+                (with_status(200, None), dice.time(Duration::from_secs(1), Duration::from_secs(3)))
+            }
+        }
+    }
+}
+
+/// Always the same for the same delivery, from 0 to 99.
+fn share_of(delivery: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    delivery.hash(&mut hasher);
+    hasher.finish() % 100
+}
+
+fn with_status(status: u16, retry_after: Option<Duration>) -> AttemptResponse {
+    AttemptResponse::Status { status, excerpt: String::new(), retry_after }
+}
+
+fn failed(kind: FailureKind) -> AttemptResponse {
+    AttemptResponse::Failed { kind, detail: "as the simulation wants it".to_owned(), is_silent: true }
+}
+
+#[async_trait]
+impl Sender for Receivers {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
+        let behaviour = self.behaviour(&request.url);
+        let seen = self.seen(&request);
+        let (response, took) = self.answer(behaviour, &seen.delivery);
+        let at = seen.at;
+        self.story.tell(at, || {
+            format!("→ {} gets {} ({:?}, claimed {:?})", seen.url, seen.delivery, seen.state, seen.claimed)
+        });
+        let number = {
+            let mut requests = self.requests();
+            requests.push(seen);
+            requests.len() - 1
+        };
+        self.faults.time.sleep(took).await;
+        if let AttemptResponse::Status { status, .. } = &response {
+            self.requests()[number].status = *status;
+        }
+        self.story.tell(self.faults.time.now(), || {
+            let requests = self.requests();
+            let Request { url, delivery, status, .. } = &requests[number];
+            format!("← {url} answers {status} to {delivery}")
+        });
+        Ok(AttemptResult { response, took: self.faults.time.now().since(at) })
+    }
+}
