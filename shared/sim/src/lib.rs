@@ -10,6 +10,7 @@ mod gate;
 mod memory;
 mod queue;
 mod scripted_store;
+pub mod simulation;
 mod store;
 
 pub use backlog::MemoryBacklog;

@@ -156,6 +156,12 @@ impl MemoryStore {
         self.lock().looks.values().filter_map(BTreeSet::first).any(|(look_at, _)| *look_at <= now)
     }
 
+    /// When the sweep should look at something next.
+    #[must_use]
+    pub fn next_look_at(&self) -> Option<Timestamp> {
+        self.lock().looks.values().filter_map(BTreeSet::first).map(|(look_at, _)| *look_at).min()
+    }
+
     /// Every record, in the order of the keys.
     #[must_use]
     pub fn all(&self) -> Vec<Record> {

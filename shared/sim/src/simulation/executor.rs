@@ -62,10 +62,6 @@ impl Executor {
         }
         true
     }
-
-    pub(super) fn is_idle(&self) -> bool {
-        self.tasks.is_empty()
-    }
 }
 
 impl TaskWaker {

@@ -12,28 +12,28 @@ use super::time::Time;
 
 /// How often each thing goes wrong, in 10,000 times.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {
+pub(super) struct Rates {
     /// A call fails, and nothing has happened.
-    pub fails_before: u64,
+    pub(super) fails_before: u64,
     /// A call fails, and what it was for has happened.
-    pub fails_after: u64,
-    pub throttled: u64,
+    pub(super) fails_after: u64,
+    pub(super) throttled: u64,
     /// A batch is done in part.
-    pub partial: u64,
+    pub(super) partial: u64,
     /// A call takes up to seconds.
-    pub slow: u64,
+    pub(super) slow: u64,
     /// A call takes up to minutes: leases, visibility and deadlines lapse.
-    pub stuck: u64,
+    pub(super) stuck: u64,
     /// An index does not know the last changes yet.
-    pub stale: u64,
+    pub(super) stale: u64,
     /// Of tickets only: a first-attempt message is the delivery itself.
-    pub lost: u64,
-    pub duplicated: u64,
-    pub late: u64,
+    pub(super) lost: u64,
+    pub(super) duplicated: u64,
+    pub(super) late: u64,
     /// An invocation is killed at one of its awaits.
-    pub killed: u64,
-    pub missed_sweep: u64,
-    pub overlapping_sweep: u64,
+    pub(super) killed: u64,
+    pub(super) missed_sweep: u64,
+    pub(super) overlapping_sweep: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,8 @@ pub(super) enum Fate {
 
 impl Faults {
     pub(super) fn new(time: Arc<Time>, dice: Arc<Dice>, counts: Arc<Counts>, rates: Rates) -> Faults {
-        let state = State {
-            rates,
-            store_is_down_until: Timestamp::ZERO,
-            queue_is_down_until: Timestamp::ZERO,
-        };
+        let state =
+            State { rates, store_is_down_until: Timestamp::ZERO, queue_is_down_until: Timestamp::ZERO };
         Faults { time, dice, counts, state: Mutex::new(state) }
     }
 

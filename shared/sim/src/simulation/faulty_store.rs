@@ -110,7 +110,8 @@ impl Store for FaultyStore {
 
     async fn put_each(&self, mut records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
         let partial = self.faults.happens(self.faults.rates().partial, "fault: a batch is written in part");
-        let kept = if partial { self.faults.dice.below(records.len() as u64) as usize } else { records.len() };
+        let kept =
+            if partial { self.faults.dice.below(records.len() as u64) as usize } else { records.len() };
         let left = records.split_off(kept);
         let answer: Result<Vec<Record>, StoreError> = call!(self, async {
             self.wrote(records.iter().map(Record::key));

@@ -29,11 +29,18 @@ pub enum Behaviour {
     /// Cannot be reached.
     IsGone,
     /// Fails so often, whatever the event.
-    Flaps { percent: u64 },
+    Flaps {
+        percent: u64,
+    },
     /// Always refuses this share of the events, and takes the others.
-    Refuses { percent: u64 },
+    Refuses {
+        percent: u64,
+    },
     /// Asks to be left alone for so long.
-    IsBusy { status: u16, retry_after: Duration },
+    IsBusy {
+        status: u16,
+        retry_after: Duration,
+    },
     /// Succeeds after up to three seconds.
     IsSlow,
 }

@@ -8,7 +8,7 @@ use holdfast_core::ports::Clock;
 use holdfast_core::time::Timestamp;
 
 /// True time, which no host knows exactly. It passes only while everything waits.
-pub struct Time(Mutex<State>);
+pub(super) struct Time(Mutex<State>);
 
 struct State {
     now: Timestamp,
@@ -19,26 +19,27 @@ struct State {
 
 impl Time {
     #[must_use]
-    pub fn new(start: Timestamp) -> Time {
+    pub(super) fn new(start: Timestamp) -> Time {
         Time(Mutex::new(State { now: start, timers: BTreeMap::new(), set: 0 }))
     }
 
     /// Lets this much time pass for the caller. Even no time is a place where others may come first.
-    pub fn sleep(self: &Arc<Time>, time: Duration) -> Sleep {
+    pub(super) fn sleep(self: &Arc<Time>, time: Duration) -> Sleep {
         Sleep { time: Arc::clone(self), until: self.now() + time, timer: None }
     }
 
     /// When the next timer rings.
     #[must_use]
-    pub fn next_timer(&self) -> Option<Timestamp> {
+    pub(super) fn next_timer(&self) -> Option<Timestamp> {
         self.lock().timers.keys().next().map(|(at, _)| *at)
     }
 
     /// Moves on, never back, and wakes those whose time has come.
-    pub fn pass_until(&self, until: Timestamp) {
+    pub(super) fn pass_until(&self, until: Timestamp) {
         let mut state = self.lock();
         state.now = state.now.max(until);
-        let later = state.timers.split_off(&(state.now + Duration::from_millis(1), 0));
+        let next = (state.now + Duration::from_millis(1), 0);
+        let later = state.timers.split_off(&next);
         let ringing = std::mem::replace(&mut state.timers, later);
         drop(state);
         ringing.into_values().for_each(Waker::wake);
@@ -62,7 +63,7 @@ impl Clock for Time {
     }
 }
 
-pub struct Sleep {
+pub(super) struct Sleep {
     time: Arc<Time>,
     until: Timestamp,
     timer: Option<(Timestamp, u64)>,
@@ -97,9 +98,9 @@ impl Drop for Sleep {
 }
 
 /// The clock of one host, which is never quite right.
-pub struct HostClock {
-    pub time: Arc<Time>,
-    pub skew_ms: i64,
+pub(super) struct HostClock {
+    pub(super) time: Arc<Time>,
+    pub(super) skew_ms: i64,
 }
 
 impl Clock for HostClock {

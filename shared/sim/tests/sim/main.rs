@@ -24,6 +24,7 @@ mod quotas;
 mod regressions;
 mod releases;
 mod retries;
+mod seeds;
 mod shortages;
 mod slow_urls;
 mod versions;

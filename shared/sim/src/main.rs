@@ -1,0 +1,65 @@
+//! Runs whole worlds in virtual time and checks the promises in each: `infra/docs/simulation.md`.
+
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use holdfast_sim::simulation::{self, Report, Story};
+
+/// Simulates Holdfast with faults everywhere, and checks its promises.
+#[derive(Parser)]
+#[command(name = "holdfast-sim")]
+struct Arguments {
+    /// How many worlds to run.
+    #[arg(long, value_name = "N", default_value_t = 1_000, conflicts_with = "seed")]
+    seeds: u64,
+    /// The seed of the first one.
+    #[arg(long, value_name = "S", default_value_t = 0, conflicts_with = "seed")]
+    from: u64,
+    /// Runs only this one, and tells its story.
+    #[arg(long, value_name = "S")]
+    seed: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let kept = match arguments.seed {
+        Some(seed) => tell(seed),
+        None => run(arguments.from..arguments.from + arguments.seeds),
+    };
+    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(seed: u64) -> bool {
+    let outcome = simulation::run(seed, Story::told());
+    outcome.story.iter().for_each(|line| println!("{line}"));
+    outcome.broken.is_none()
+}
+
+fn run(seeds: std::ops::Range<u64>) -> bool {
+    let (began, count) = (Instant::now(), seeds.end - seeds.start);
+    let shows_progress = std::io::stderr().is_terminal();
+    let report = Report::of(seeds, |done| {
+        if shows_progress {
+            let bar = "#".repeat((done * 40 / count.max(1)) as usize);
+            eprint!("\r[{bar:<40}] {done} of {count} ");
+            let _ = std::io::stderr().flush();
+        }
+    });
+    if shows_progress {
+        eprintln!();
+    }
+    for outcome in &report.broken {
+        println!("{outcome}; its story: --seed {}", outcome.seed);
+    }
+    for (what, times) in &report.counts {
+        println!("{times:>10}  {what}");
+    }
+    let missing = if count >= simulation::FULL_RUN { report.missing() } else { Vec::new() };
+    for what in &missing {
+        println!("this never happened, and should have: {what}");
+    }
+    println!("{count} seeds, {} broken, in {:.1} s", report.broken.len(), began.elapsed().as_secs_f64());
+    report.broken.is_empty() && missing.is_empty()
+}
