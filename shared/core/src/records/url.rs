@@ -23,6 +23,7 @@ pub struct UrlRecord {
     /// Set in the same write that enables the URL: parked deliveries are being released.
     pub releasing: Option<Release>,
     pub look_at: Option<Timestamp>,
+    /// How often in a row the sweep looked and nothing was due.
     pub looks: u32,
     /// Set in the same write that changes the state, until the events about it are on their way.
     pub announcement: Option<PendingAnnouncement>,
@@ -190,8 +191,26 @@ impl UrlRecord {
         self.look_at.into_iter().chain(announcement).min()
     }
 
-    /// The sweep looked at the URL: moves on the looks that were due, and returns what is to be done.
-    pub fn looked_at(&mut self, now: Timestamp) -> UrlLook {
+    /// Whether the sweep would send a probe ticket now.
+    #[must_use]
+    pub fn is_probe_looked_at(&self, now: Timestamp) -> bool {
+        self.health.state == UrlState::Disabled && self.look_at.is_some_and(|look_at| look_at <= now)
+    }
+
+    /// Something is parked at the disabled URL: the sweep looks soon, however rare its looks have become. `false`: it does so already.
+    pub fn look_soon(&mut self, now: Timestamp) -> bool {
+        debug_assert!(self.health.state == UrlState::Disabled, "only a disabled URL is probed");
+        let soon = look_at::after_look(now);
+        let is_late = self.look_at.is_none_or(|look_at| look_at > soon);
+        if is_late {
+            self.look_again_at(Some(soon));
+        }
+        is_late
+    }
+
+    /// The sweep looked at the URL: moves on the looks that were due, and returns what is to be done. `has_due`: a parked delivery is due,
+    /// or may be.
+    pub fn looked_at(&mut self, has_due: bool, now: Timestamp) -> UrlLook {
         let mut due = UrlLook::default();
         if self.look_at.is_some_and(|look_at| look_at <= now) {
             match (self.health.state, self.releasing) {
@@ -200,11 +219,15 @@ impl UrlRecord {
                 (UrlState::Enabled, None) | (UrlState::Frozen, _) => {}
             }
             let goes_on = due.probe || due.release_step.is_some();
-            self.look_at = goes_on.then(|| look_at::after_look(now, self.looks));
-            self.looks += 1;
+            if due.probe && !has_due {
+                self.look_at = Some(look_at::after_idle_look(now, self.looks));
+                self.looks = self.looks.saturating_add(1);
+            } else {
+                self.look_again_at(goes_on.then(|| look_at::after_look(now)));
+            }
         }
         if let Some(announcement) = self.announcement.as_mut().filter(|a| a.look_at <= now) {
-            announcement.look_at = look_at::after_look(now, announcement.looks);
+            announcement.look_at = look_at::after_look(now);
             announcement.looks += 1;
             due.announcement = true;
         }

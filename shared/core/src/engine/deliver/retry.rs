@@ -64,25 +64,29 @@ impl Engine {
         }))
         .await;
         let mut handled = Handled::new();
-        let (mut tickets, mut parked_at, mut due) = (Vec::new(), ParkedUrls::new(), Vec::new());
+        let (mut tickets, mut parked, mut due) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, decision) in decided {
             match decision {
                 Ok(Decision::Send(ticket)) => {
                     tickets.extend(ticket);
                     handled.push((slot, Ok(())));
                 }
-                Ok(Decision::RecheckUrl(record)) => {
-                    parked_at.insert((record.key.tenant, record.url_id));
-                    handled.push((slot, Ok(())));
-                }
+                Ok(Decision::RecheckUrl(record)) => parked.push((slot, record)),
                 Ok(Decision::Due(loaded)) => due.push((slot, loaded)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
-        handled.extend(self.claim_and_attempt(due, &mut parked_at, until_real).await);
-        self.recheck_after_parking(parked_at).await;
+        handled.extend(self.claim_and_attempt(due, &mut parked, until_real).await);
+        handled.extend(self.recheck_where_parked(parked).await);
         self.send_tickets(tickets).await;
         handled
+    }
+
+    async fn recheck_where_parked(&self, parked: Vec<(Slot, DeliveryRecord)>) -> Handled {
+        let (slots, urls): (Vec<Slot>, ParkedUrls) =
+            parked.into_iter().map(|(slot, record)| (slot, (record.key.tenant, record.url_id))).unzip();
+        let rechecked = self.recheck_urls(urls).await;
+        slots.into_iter().map(|slot| (slot, rechecked.clone())).collect()
     }
 
     async fn decide(&self, ticket: &RetryTicket, loaded: Loaded<DeliveryRecord>) -> Result<Decision> {
@@ -107,11 +111,11 @@ impl Engine {
         })
     }
 
-    /// Claims and attempts what is due, parks what may not be attempted.
+    /// Claims and attempts what is due, parks what may not be attempted and adds it to `parked`.
     async fn claim_and_attempt(
         &self,
         due: Vec<(Slot, Loaded<DeliveryRecord>)>,
-        parked_at: &mut ParkedUrls,
+        parked: &mut Vec<(Slot, DeliveryRecord)>,
         until_real: Timestamp,
     ) -> Handled {
         if due.is_empty() {
@@ -139,10 +143,7 @@ impl Engine {
         for (slot, claim) in claims {
             match claim {
                 Ok(Claim::Ready(one)) => ready.push((slot, *one)),
-                Ok(Claim::Parked(record)) => {
-                    parked_at.insert((record.key.tenant, record.url_id));
-                    handled.push((slot, Ok(())));
-                }
+                Ok(Claim::Parked(record)) => parked.push((slot, *record)),
                 Ok(Claim::Over) => handled.push((slot, Ok(()))),
                 Err(error) => handled.push((slot, Err(error))),
             }

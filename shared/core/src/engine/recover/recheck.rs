@@ -1,7 +1,7 @@
 //! Looks at URLs again after deliveries were parked there.
 //!
 //! Health is read before a delivery is parked. If the URL became enabled in between, its release may have ended without seeing the
-//! delivery, so the release is started again.
+//! delivery, so the release is started again. If it is disabled, the sweep looks at it soon, because a probe is possible now.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use super::super::tickets::{probe_ticket, release_ticket, split_tickets};
 use super::super::{Change, Engine, Loaded, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{Outgoing, chain};
+use crate::ports::Outgoing;
 use crate::records::UrlRecord;
 use crate::rules::health::UrlState;
 
@@ -19,14 +19,7 @@ use crate::rules::health::UrlState;
 pub(crate) type ParkedUrls = BTreeSet<(Tenant, UrlId)>;
 
 impl Engine {
-    pub(crate) async fn recheck_after_parking(&self, urls: ParkedUrls) {
-        if let Err(error) = self.recheck_urls(urls).await {
-            // The sweep looks at the URL when its probe is due, and at the deliveries no later than when they expire.
-            tracing::warn!(error = chain(&error), "a URL could not be looked at after parking");
-        }
-    }
-
-    /// For callers that come again if a URL could not be looked at.
+    /// Callers come again if a URL could not be looked at: nothing else would notice what was parked there before it expires.
     pub(crate) async fn recheck_urls(&self, urls: ParkedUrls) -> Result<()> {
         let rechecked = join_all(urls.iter().map(|(tenant, url_id)| self.recheck_url(tenant, url_id))).await;
         let (tickets, failed) = split_tickets(rechecked);
@@ -42,7 +35,14 @@ impl Engine {
                 UrlState::Frozen => return Ok(Change::Keep(None)),
                 UrlState::Disabled => {
                     let due = url.health.probe_due(now.schedule);
-                    return Ok(Change::Keep(due.then(|| probe_ticket(tenant, url_id))));
+                    let ticket = due.then(|| probe_ticket(tenant, url_id, Duration::ZERO));
+                    // The ticket may be lost, and the sweep looks rarely at a URL with nothing due.
+                    let is_written = url.look_soon(now.schedule);
+                    return Ok(if is_written {
+                        Change::Write(url, Vec::new(), ticket)
+                    } else {
+                        Change::Keep(ticket)
+                    });
                 }
                 UrlState::Enabled => {}
             }
