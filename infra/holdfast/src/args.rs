@@ -114,7 +114,8 @@ struct CommonArgs {
     /// How long a rotated secret stays valid for signing, in hours.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     secret_overlap_hours: u64,
-    /// Which deliveries to store: all, or only those that needed more than one attempt.
+    /// Which deliveries to store: all, or only those that needed more than one attempt. With `trouble`, a first attempt that was made twice
+    /// and succeeded once is retried, because its success is not known.
     #[arg(long, value_enum, default_value_t = LogChoice::All)]
     delivery_log: LogChoice,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]

@@ -88,7 +88,10 @@ impl Engine {
         let mut released = delivery.record.progress.clone();
         released.unpark(now.schedule);
         match on_ticket(&released, released.number(), false, now) {
-            OnTicket::Claim => return Ok(Some(delivery)),
+            OnTicket::Claim => {
+                let is_over = self.end_if_logged(&delivery).await?;
+                return Ok((!is_over).then_some(delivery));
+            }
             OnTicket::Expire => {
                 self.expire(&delivery).await?;
             }
