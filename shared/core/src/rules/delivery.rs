@@ -257,9 +257,9 @@ impl Progress {
             // A success is a success even when the next attempt has been scheduled already.
             return success || self.next_attempt == number.n;
         }
-        // It was given up while the attempt was in flight. A failure does not change that.
-        let given_up = matches!(self.reason, Some(Reason::Expired | Reason::Unsubscribed | Reason::Inactive));
-        success && given_up
+        // It was given up while the attempt was in flight, also by the same attempt if its lease had lapsed and it was made again. A
+        // failure does not change that.
+        success && self.state == DeliveryState::Dead
     }
 
     pub fn park(&mut self) {

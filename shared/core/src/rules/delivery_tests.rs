@@ -38,7 +38,7 @@ fn a_late_attempt_counts_only_where_it_still_means_something() {
         ("it expired", died(Reason::Expired), true, false),
         ("it was unsubscribed", died(Reason::Unsubscribed), true, false),
         ("it was deactivated", died(Reason::Inactive), true, false),
-        ("it was exhausted", died(Reason::Exhausted), false, false),
+        ("it was exhausted", died(Reason::Exhausted), true, false),
         ("it was replayed", replayed, false, false),
     ] {
         assert_eq!(current.accepts_late(first, true), success, "success when {what}");
