@@ -29,6 +29,18 @@ impl Engine {
 
     /// Returns the ticket that gets the parked deliveries going, if they should go.
     async fn recheck_url(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Outgoing>> {
+        match self.recheck_record(tenant, url_id).await? {
+            Some(ticket) => Ok(ticket),
+            // A URL without a record is enabled: what is parked there goes on.
+            None if self.restore_parked_url(tenant, url_id).await? => {
+                Ok(self.recheck_record(tenant, url_id).await?.flatten())
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// `None`: the URL has no record.
+    async fn recheck_record(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Option<Outgoing>>> {
         let decide = |Loaded { record: mut url, .. }: Loaded<UrlRecord>| {
             let now = self.ports.clock.both();
             match url.health.state {
@@ -50,6 +62,6 @@ impl Engine {
             let ticket = release_ticket(tenant, url_id, step, Duration::ZERO);
             Ok::<_, Unavailable>(Change::Write(url, Vec::new(), Some(ticket)))
         };
-        Ok(self.repository.update(UrlRecord::key(tenant, url_id), decide).await?.flatten())
+        self.repository.update(UrlRecord::key(tenant, url_id), decide).await
     }
 }

@@ -163,7 +163,7 @@ impl Engine {
 
     /// What is to be written for a URL that the tenant has not had before; nothing if it has. Such a URL is counted on `counter`,
     /// which is to be written in the same transaction.
-    pub(super) async fn ensure_url(
+    pub(in crate::engine) async fn ensure_url(
         &self,
         counter: &mut TenantVersion,
         (id, url): (&UrlId, &str),
