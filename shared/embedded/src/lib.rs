@@ -96,6 +96,8 @@ impl Embedded {
 
     /// Finishes all writes, moves the write-ahead log into the file and stops. Later writes fail. Blocks until it is done.
     pub fn close(&self) {
+        let job = queue::CloseJob { mirrors: self.queue.mirrors.clone() };
+        self.writer.submit_only(lane::Lane::own(), Box::new(job));
         self.writer.stop();
     }
 }

@@ -28,6 +28,7 @@ use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
+pub(crate) use jobs::CloseJob;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::Mirrors;
 

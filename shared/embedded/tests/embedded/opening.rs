@@ -113,6 +113,40 @@ fn a_closed_database_can_be_opened_again() {
 }
 
 #[test]
+fn a_restart_adds_no_receive_to_a_queued_message() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = open(dir.path()).unwrap();
+        for n in 1..=2 {
+            send(&embedded, n, Delay::NONE).await;
+        }
+        // The first message is in flight whenever the server is stopped, the second one never is.
+        let count_first = async |embedded: &Embedded| {
+            let received = embedded.queue.receive(QUEUE, 1).await.unwrap().remove(0);
+            assert_eq!(received.message, Ok(job(1)));
+            received.receive_count
+        };
+        assert_eq!(count_first(&embedded).await, 1);
+        embedded.close();
+        drop(embedded);
+        for expected in 2..=4 {
+            let embedded = open(dir.path()).unwrap();
+            assert_eq!(count_first(&embedded).await, expected);
+            embedded.close();
+            assert!(embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty(), "counts are final");
+        }
+        let embedded = open(dir.path()).unwrap();
+        let received = embedded.queue.receive(QUEUE, 10).await.unwrap();
+        let counts: Vec<_> = received.into_iter().map(|one| (one.message, one.receive_count)).collect();
+        assert_eq!(counts, [(Ok(job(1)), 5), (Ok(job(2)), 1)]);
+        let crashed = open(as_after_a_crash(dir.path()).path()).unwrap();
+        let received = crashed.queue.receive(QUEUE, 10).await.unwrap();
+        let counts: Vec<_> = received.into_iter().map(|one| one.receive_count).collect();
+        assert_eq!(counts, [6, 2], "after a crash, each may have been received once more");
+    });
+}
+
+#[test]
 fn unreadable_messages_are_kept_as_they_are() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
