@@ -31,22 +31,14 @@ enum Command {
     Serve(ServeArgs),
     /// Copy a data folder, also while a server uses it. The copy is a data folder itself.
     Backup(crate::backup::BackupArgs),
-    /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
-    #[cfg(feature = "aws")]
+    /// List the messages that Holdfast could not read. On AWS, also show them and send them back to their queues.
     #[command(subcommand)]
     DeadLetters(crate::dead_letters::DeadLettersCommand),
-    #[cfg(not(feature = "aws"))]
-    #[command(hide = true)]
-    DeadLetters {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _any: Vec<String>,
-    },
 }
 
 pub(crate) enum Action {
     Run(Box<Settings>),
     Backup(crate::backup::BackupArgs),
-    #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersCommand),
 }
 
@@ -153,15 +145,7 @@ impl Cli {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
             Some(Command::Backup(args)) => return Ok(Action::Backup(args)),
-            #[cfg(feature = "aws")]
             Some(Command::DeadLetters(command)) => return Ok(Action::DeadLetters(command)),
-            #[cfg(not(feature = "aws"))]
-            Some(Command::DeadLetters { .. }) => {
-                return Err(vec![
-                    "this `holdfast` was built without AWS support; build it with `--features aws`"
-                        .to_owned(),
-                ]);
-            }
             None => self.dev.settings(&mut faults),
         };
         faults.extend(settings.faults());

@@ -20,6 +20,7 @@ mod readers;
 mod rows;
 mod schema;
 mod store;
+mod unreadable;
 mod writer;
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use files::{close_file, replace_file};
 pub use options::Options;
 pub use queue::{EmbeddedQueue, TakenBatch};
 pub use store::EmbeddedStore;
+pub use unreadable::{UnreadableRow, list_unreadable};
 
 use readers::Readers;
 use writer::Writer;

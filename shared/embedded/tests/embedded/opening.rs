@@ -12,7 +12,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Message, Record, TenantVersion};
 use holdfast_core::time::Timestamp;
-use holdfast_embedded::{Database, Embedded, OpenError, Options};
+use holdfast_embedded::{Database, Embedded, OpenError, Options, list_unreadable};
 use holdfast_sim::{VirtualClock, block_on};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -155,6 +155,10 @@ fn unreadable_messages_are_kept_as_they_are() {
         let received = embedded.queue.receive(QUEUE, 10).await.unwrap().remove(0);
         assert_eq!(received.message.as_ref().unwrap_err().payload, "no message");
         drop(embedded);
+        let listed = list_unreadable(dir.path(), 10).unwrap();
+        let listed: Vec<_> = listed.into_iter().map(|row| (row.queue, row.bytes, row.why)).collect();
+        assert_eq!(listed, [(QUEUE, 10, received.message.as_ref().unwrap_err().why.clone())]);
+        assert!(list_unreadable(&dir.path().join("other"), 10).is_err());
         let again = open(dir.path()).unwrap();
         assert_eq!(again.queue.receive(QUEUE, 10).await.unwrap()[0].message, received.message);
     });
