@@ -27,6 +27,12 @@ pub struct UrlRecord {
     pub looks: u32,
     /// Set in the same write that changes the state, until the events about it are on their way.
     pub announcement: Option<PendingAnnouncement>,
+    /// How many subscriptions have it. `None`: not known, because the record was lost and made again; such a URL is never removed.
+    #[serde(default)]
+    pub subscriptions: Option<u64>,
+    /// When the sweep removes it with its history, because its last subscription is gone.
+    #[serde(default)]
+    pub remove_at: Option<Timestamp>,
 }
 
 /// Changes of state that have not been announced yet.
@@ -61,7 +67,27 @@ impl UrlRecord {
             look_at: None,
             looks: 0,
             announcement: None,
+            subscriptions: None,
+            remove_at: None,
         }
+    }
+
+    /// One more subscription has it.
+    pub fn add_subscription(&mut self) {
+        self.subscriptions = self.subscriptions.map(|count| count.saturating_add(1));
+        self.remove_at = None;
+    }
+
+    /// One subscription fewer has it. Without any, it is kept as long as its deliveries are.
+    pub fn remove_subscription(&mut self, now: Timestamp, keep: Duration) {
+        self.subscriptions = self.subscriptions.map(|count| count.saturating_sub(1));
+        self.remove_at = (self.subscriptions == Some(0)).then(|| now + keep);
+    }
+
+    /// Whether it has had no subscription for long enough.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.remove_at.is_some_and(|remove_at| remove_at <= now)
     }
 
     #[must_use]
@@ -184,11 +210,11 @@ impl UrlRecord {
         });
     }
 
-    /// When the sweep looks at this URL, for the probe, the release or the announcement.
+    /// When the sweep looks at this URL, for the probe, the release, the announcement or its removal.
     #[must_use]
     pub fn next_look_at(&self) -> Option<Timestamp> {
         let announcement = self.announcement.map(|announcement| announcement.look_at);
-        self.look_at.into_iter().chain(announcement).min()
+        self.look_at.into_iter().chain(announcement).chain(self.remove_at).min()
     }
 
     /// Whether the sweep would send a probe ticket now.
@@ -292,5 +318,26 @@ impl UrlListEntry {
     #[must_use]
     pub fn partition(tenant: &Tenant) -> String {
         format!("urls#{tenant}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Record;
+
+    #[test]
+    fn a_record_of_the_time_before_subscriptions_were_counted_is_read_and_never_removed() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let url = UrlRecord::new("t".into(), UrlId::of("https://a.test/"), "https://a.test/".to_owned(), now);
+        let mut fields = Record::Url(url.clone()).to_fields();
+        for name in ["subscriptions", "remove_at"] {
+            assert!(fields.remove(name).is_some());
+        }
+        let key = || UrlRecord::key(&url.tenant, &url.id);
+        assert_eq!(Record::from_fields(key, fields).unwrap(), Record::Url(url.clone()));
+        let mut left = url.clone();
+        left.remove_subscription(now, Duration::ZERO);
+        assert_eq!(left.next_look_at(), None);
     }
 }

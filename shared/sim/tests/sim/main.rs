@@ -26,6 +26,7 @@ mod releases;
 mod retries;
 mod shortages;
 mod slow_urls;
+mod url_removal;
 mod versions;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@ use crate::ids::{Tenant, UrlId};
 use crate::ports::{Delay, Outgoing, Versioned, chain};
 use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
 use crate::rules::delivery::DeliveryState;
+use crate::rules::health::UrlState;
 use crate::rules::look_at;
 
 /// How much one sweep looks at, per shard: 4,000 in all.
@@ -104,6 +105,14 @@ impl Engine {
     async fn look_at_url(&self, url: Loaded<UrlRecord>) -> Result<Vec<Outgoing>> {
         let Loaded { record: mut url, version } = url;
         let now = self.ports.clock.now();
+        if url.is_over(now) {
+            // A frozen one stays: else it could be thawed by deleting its subscriptions and subscribing it again.
+            if url.health.state != UrlState::Frozen {
+                self.remove_url(Loaded { record: url, version }).await?;
+                return Ok(Vec::new());
+            }
+            url.remove_at = Some(now + self.settings.keep);
+        }
         let (tenant, id) = (url.tenant.clone(), url.id.clone());
         let is_probe = url.is_probe_looked_at(now);
         let has_due = is_probe && self.has_due(&tenant, &id).await?;

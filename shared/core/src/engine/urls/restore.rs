@@ -1,8 +1,10 @@
 //! Gives a URL its record again. A URL without one is enabled, wherever that is asked.
 
+use super::super::subscriptions::new_url;
 use super::super::{ConflictRetries, Engine, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::Write;
+use crate::records::UrlRecord;
 
 impl Engine {
     /// Creates the record of a URL that has none, as for a new URL.
@@ -11,12 +13,13 @@ impl Engine {
         loop {
             let known = self.repository.get_tenant_version(tenant).await?;
             let (expect, mut counter) = (known.expect(), known.record);
-            let mut writes = self.ensure_url(&mut counter, (id, url), self.ports.clock.now()).await?;
-            if writes.is_empty() {
+            if self.repository.get_url(tenant, id).await?.is_some() {
                 return Ok(());
             }
-            writes.push(Write::put(counter, expect));
-            if self.repository.try_write(writes).await? {
+            let now = self.ports.clock.now();
+            let record = UrlRecord::new(tenant.clone(), id.clone(), url.to_owned(), now);
+            let [record, entry] = new_url(&mut counter, record);
+            if self.repository.try_write(vec![record, entry, Write::put(counter, expect)]).await? {
                 tracing::warn!(%tenant, url_id = %id, "url.restored");
                 return Ok(());
             }
