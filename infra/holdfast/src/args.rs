@@ -31,22 +31,14 @@ enum Command {
     Serve(ServeArgs),
     /// Copy a data folder, also while a server uses it. The copy is a data folder itself.
     Backup(crate::backup::BackupArgs),
-    /// List and show the messages on the dead-letter queue on AWS, and send them back to their queues.
-    #[cfg(feature = "aws")]
+    /// List the messages that Holdfast could not read. On AWS, also show them and send them back to their queues.
     #[command(subcommand)]
     DeadLetters(crate::dead_letters::DeadLettersCommand),
-    #[cfg(not(feature = "aws"))]
-    #[command(hide = true)]
-    DeadLetters {
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        _any: Vec<String>,
-    },
 }
 
 pub(crate) enum Action {
     Run(Box<Settings>),
     Backup(crate::backup::BackupArgs),
-    #[cfg(feature = "aws")]
     DeadLetters(crate::dead_letters::DeadLettersCommand),
 }
 
@@ -114,7 +106,8 @@ struct CommonArgs {
     /// How long a rotated secret stays valid for signing, in hours.
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     secret_overlap_hours: u64,
-    /// Which deliveries to store: all, or only those that needed more than one attempt.
+    /// Which deliveries to store: all, or only those that needed more than one attempt. With `trouble`, a first attempt that was made twice
+    /// and succeeded once is retried, because its success is not known.
     #[arg(long, value_enum, default_value_t = LogChoice::All)]
     delivery_log: LogChoice,
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
@@ -152,15 +145,7 @@ impl Cli {
             Some(Command::Dev(args)) => args.settings(&mut faults),
             Some(Command::Serve(args)) => args.settings(&mut faults),
             Some(Command::Backup(args)) => return Ok(Action::Backup(args)),
-            #[cfg(feature = "aws")]
             Some(Command::DeadLetters(command)) => return Ok(Action::DeadLetters(command)),
-            #[cfg(not(feature = "aws"))]
-            Some(Command::DeadLetters { .. }) => {
-                return Err(vec![
-                    "this `holdfast` was built without AWS support; build it with `--features aws`"
-                        .to_owned(),
-                ]);
-            }
             None => self.dev.settings(&mut faults),
         };
         faults.extend(settings.faults());

@@ -3,7 +3,6 @@
 mod args;
 mod backup;
 mod clock;
-#[cfg(feature = "aws")]
 mod dead_letters;
 mod files;
 mod greeting;
@@ -35,7 +34,6 @@ fn main() -> ExitCode {
             run(host::run(*settings))
         }
         Ok(Action::Backup(args)) => backup::run(&args),
-        #[cfg(feature = "aws")]
         Ok(Action::DeadLetters(command)) => run(dead_letters::run(command)),
         Err(faults) => {
             for fault in faults {

@@ -16,6 +16,8 @@ const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 const ID_AT: usize = 68;
 /// How often the database was opened.
 const OPENS: &str = "opens";
+/// The opening that ended with a close, or nothing while the database is open and after a crash.
+pub(crate) const CLOSED: &str = "closed";
 /// Up to this size, opening checks every page; beyond it, only the schema and the length of the file.
 const MAX_CHECKED_BYTES: u64 = 64 << 20;
 
@@ -103,8 +105,11 @@ fn prepare(connection: &mut Connection, file: &Path) -> rusqlite::Result<Result<
     schema::migrate(connection, schema::MIGRATIONS)?;
     let id = ensure_id(connection)?;
     let before: u32 = read_meta(connection, OPENS)?.and_then(|n| n.parse().ok()).unwrap_or(0);
-    let opens = before.saturating_add(1);
+    // After a close, the file has the exact receive counts, and this opening goes on from them.
+    let was_closed = read_meta(connection, CLOSED)?.is_some_and(|closed| closed == before.to_string());
+    let opens = if was_closed { before } else { before.saturating_add(1) };
     write_meta(connection, OPENS, &opens.to_string())?;
+    write_meta(connection, CLOSED, "")?;
     Ok(Ok(Prepared { opens, id }))
 }
 
@@ -193,7 +198,7 @@ fn read_meta(connection: &Connection, name: &str) -> rusqlite::Result<Option<Str
     connection.query_row("SELECT value FROM meta WHERE name = ?1", [name], |r| r.get(0)).optional()
 }
 
-fn write_meta(connection: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
+pub(crate) fn write_meta(connection: &Connection, name: &str, value: &str) -> rusqlite::Result<()> {
     connection.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?1, ?2)", params![name, value])?;
     Ok(())
 }

@@ -20,6 +20,7 @@ mod readers;
 mod rows;
 mod schema;
 mod store;
+mod unreadable;
 mod writer;
 
 #[cfg(test)]
@@ -40,6 +41,7 @@ pub use files::{close_file, replace_file};
 pub use options::Options;
 pub use queue::{EmbeddedQueue, TakenBatch};
 pub use store::EmbeddedStore;
+pub use unreadable::{UnreadableRow, list_unreadable};
 
 use readers::Readers;
 use writer::Writer;
@@ -96,6 +98,8 @@ impl Embedded {
 
     /// Finishes all writes, moves the write-ahead log into the file and stops. Later writes fail. Blocks until it is done.
     pub fn close(&self) {
+        let job = queue::CloseJob { mirrors: self.queue.mirrors.clone() };
+        self.writer.submit_only(lane::Lane::own(), Box::new(job));
         self.writer.stop();
     }
 }

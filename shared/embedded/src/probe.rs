@@ -13,3 +13,27 @@ impl Embedded {
         Ok(self.writer.run(Lane::own(), write).await?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_core::time::Timestamp;
+    use holdfast_sim::{VirtualClock, block_on};
+
+    use super::*;
+    use crate::Options;
+
+    #[test]
+    fn nothing_is_written_once_the_writing_thread_has_died() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
+        let embedded = Embedded::open(dir.path(), clock, Options::default()).unwrap();
+        block_on(async {
+            embedded.probe_write().await.unwrap();
+            let bug = |_: &Connection| -> rusqlite::Result<()> { panic!("as by a bug") };
+            assert!(embedded.writer.run(Lane::own(), bug).await.is_err());
+            assert!(matches!(embedded.probe_write().await, Err(StoreError::Closed)));
+        });
+    }
+}

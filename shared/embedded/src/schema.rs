@@ -73,7 +73,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      CREATE INDEX bodies_by_removal ON bodies (remove_at);
 
      -- `received` is the highest possible receive count at the time of the `opened`th opening of the database. The first receipt
-     -- in each opening is not written, so each later opening may add one.
+     -- in each opening is not written before the database is closed, so each later opening may add one. An opening after a close
+     -- has the same number as the one before.
      CREATE TABLE messages (
          id INTEGER PRIMARY KEY,
          queue INTEGER NOT NULL,

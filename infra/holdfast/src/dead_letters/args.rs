@@ -1,5 +1,30 @@
-use clap::{ArgGroup, Args, Subcommand};
+use std::path::PathBuf;
 
+#[cfg(feature = "aws")]
+use clap::ArgGroup;
+use clap::{Args, Subcommand};
+
+#[cfg(not(feature = "aws"))]
+#[derive(Subcommand)]
+pub(crate) enum DeadLettersCommand {
+    /// List the messages in a data folder that cannot be read, one per line: id, time, queue, size and reason. Never shows a payload.
+    List(List),
+    #[command(external_subcommand)]
+    OnAws(Vec<String>),
+}
+
+#[cfg(not(feature = "aws"))]
+#[derive(Args)]
+pub(crate) struct List {
+    /// The data folder of one machine, which a server may use meanwhile.
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: PathBuf,
+    /// Maximum number of messages to show.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub(super) limit: usize,
+}
+
+#[cfg(feature = "aws")]
 #[derive(Subcommand)]
 pub(crate) enum DeadLettersCommand {
     /// List messages, one per line: id, time, receive count, queue, contents and reason. Never shows a payload.
@@ -11,6 +36,7 @@ pub(crate) enum DeadLettersCommand {
 }
 
 /// Region, credentials and endpoint are found as by the AWS CLI: AWS_REGION, AWS_PROFILE and so on.
+#[cfg(feature = "aws")]
 #[derive(Args)]
 pub(super) struct DeadLetterQueue {
     /// The URL of the dead-letter queue.
@@ -18,15 +44,22 @@ pub(super) struct DeadLetterQueue {
     pub(super) url: String,
 }
 
+#[cfg(feature = "aws")]
 #[derive(Args)]
+#[command(group = ArgGroup::new("where").required(true).multiple(true).args(["url", "data"]))]
 pub(crate) struct List {
-    #[command(flatten)]
-    pub(super) queue: DeadLetterQueue,
+    /// The URL of the dead-letter queue on AWS.
+    #[arg(long = "queue-url", value_name = "URL", env = "HOLDFAST_DEAD_LETTER_QUEUE_URL")]
+    pub(super) url: Option<String>,
+    /// List the messages in the data folder of one machine that cannot be read, instead. A server may use it meanwhile.
+    #[arg(long, value_name = "DIR")]
+    pub(super) data: Option<PathBuf>,
     /// Maximum number of messages to show.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(super) limit: usize,
 }
 
+#[cfg(feature = "aws")]
 #[derive(Args)]
 pub(crate) struct Show {
     #[command(flatten)]
@@ -36,6 +69,7 @@ pub(crate) struct Show {
     pub(super) id: String,
 }
 
+#[cfg(feature = "aws")]
 #[derive(Args)]
 #[command(group = ArgGroup::new("which").required(true).args(["ids", "all"]))]
 pub(crate) struct Requeue {

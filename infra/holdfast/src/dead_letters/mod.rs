@@ -1,79 +1,48 @@
 //! `holdfast dead-letters`: shows messages that Holdfast could not handle, and sends them back to their queues.
-//!
-//! SQS can neither list messages nor find them by id: reading a message means receiving it, which hides it from other readers.
-//! Messages are made visible again at once, or by their visibility timeout of a minute if that fails.
 
 mod args;
+#[cfg(feature = "aws")]
 mod requeue;
+#[cfg(feature = "aws")]
+mod sqs;
+mod stored;
+#[cfg(feature = "aws")]
 mod words;
 
-use std::io::Write;
-use std::time::Duration;
+use anyhow::Result;
 
-use anyhow::{Context, Result, bail};
-use aws_sdk_sqs::Client;
-use holdfast_aws::connect::{self, Timeouts};
-use holdfast_aws::queue::{DeadLetter, DeadLetters};
-
+#[cfg(feature = "aws")]
+use args::DeadLetterQueue;
 pub(crate) use args::DeadLettersCommand;
-use args::{DeadLetterQueue, List, Show};
 
-const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
+/// How much of a reason is shown in a list.
+const MAX_WHY_CHARS: usize = 200;
 
-/// How many messages are received at most to find one by its id.
-const MAX_SEARCHED: usize = 10_000;
-
+#[cfg(feature = "aws")]
 pub(crate) async fn run(command: DeadLettersCommand) -> Result<()> {
     match command {
-        DeadLettersCommand::List(args) => list(args).await,
-        DeadLettersCommand::Show(args) => show(args).await,
+        DeadLettersCommand::List(args) => match (&args.data, args.url) {
+            (Some(data), _) => stored::list(data, args.limit),
+            (None, Some(url)) => sqs::list(&DeadLetterQueue { url }, args.limit).await,
+            (None, None) => anyhow::bail!("give --queue-url or --data"),
+        },
+        DeadLettersCommand::Show(args) => sqs::show(args).await,
         DeadLettersCommand::Requeue(args) => requeue::requeue(args).await,
     }
 }
 
-async fn list(args: List) -> Result<()> {
-    let letters = open(&args.queue).await?;
-    let found = letters.receive(args.limit, |_| false).await.with_context(|| trouble(&args.queue))?;
-    letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
-    let lines: String = found.iter().map(|letter| words::line(letter) + "\n").collect();
-    // Not `println!`, which panics when the reader of a pipe has closed it.
-    std::io::stdout().write_all(lines.as_bytes())?;
-    match found.len() {
-        0 => eprintln!("no dead letters (or another reader is looking at all of them now)"),
-        count if count == args.limit => eprintln!("there may be more; show more than {count} with --limit"),
-        _ => {}
-    }
-    Ok(())
+#[cfg(not(feature = "aws"))]
+pub(crate) fn run(command: DeadLettersCommand) -> impl Future<Output = Result<()>> {
+    std::future::ready(match command {
+        DeadLettersCommand::List(args) => stored::list(&args.data, args.limit),
+        DeadLettersCommand::OnAws(args) => Err(anyhow::anyhow!(
+            "`dead-letters {}`: this `holdfast` was built without AWS support; build it with `--features aws`",
+            args.join(" ")
+        )),
+    })
 }
 
-async fn show(args: Show) -> Result<()> {
-    let letters = open(&args.queue).await?;
-    let found = letters.receive(MAX_SEARCHED, |letter| letter.id == args.id).await;
-    let found = found.with_context(|| trouble(&args.queue))?;
-    letters.give_back(&found).await.with_context(|| trouble(&args.queue))?;
-    match found.iter().find(|letter| letter.id == args.id) {
-        Some(letter) => Ok(std::io::stdout().write_all(words::everything(letter).as_bytes())?),
-        None => bail!(not_found(&args.id, &found)),
-    }
-}
-
-async fn open(queue: &DeadLetterQueue) -> Result<DeadLetters> {
-    let config = connect::from_profile(TIMEOUTS).await;
-    if config.region().is_none() {
-        bail!("no AWS region: set AWS_REGION, or the region of the profile in AWS_PROFILE");
-    }
-    Ok(DeadLetters::new(Client::new(&config), queue.url.clone()))
-}
-
-/// What to check when a call to AWS fails.
-fn trouble(queue: &DeadLetterQueue) -> String {
-    format!("{}: check --queue-url, the AWS region and the credentials", queue.url)
-}
-
-fn not_found(id: &str, found: &[DeadLetter]) -> String {
-    let count = found.len();
-    format!(
-        "no message {id} among the {count} that could be received; `holdfast dead-letters list` shows the ids. A message \
-         that another reader is looking at is visible again within a minute"
-    )
+/// Control characters could move the cursor of a terminal.
+fn on_one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

@@ -9,7 +9,7 @@ use holdfast_core::ports::QueueName;
 use holdfast_core::records::{FirstAttempt, Message};
 
 use super::args::Requeue;
-use super::{MAX_SEARCHED, not_found, open, trouble};
+use super::sqs::{MAX_SEARCHED, not_found, open, trouble};
 
 pub(super) async fn requeue(args: Requeue) -> Result<()> {
     let letters = open(&args.queue).await?;

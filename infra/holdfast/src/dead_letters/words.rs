@@ -5,7 +5,7 @@ use std::fmt::Write;
 use holdfast_aws::queue::{DeadLetter, read_message};
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message, Unreadable};
 
-const MAX_WHY_CHARS: usize = 200;
+use super::{MAX_WHY_CHARS, on_one_line};
 
 /// One line, without anything of a payload.
 pub(super) fn line(letter: &DeadLetter) -> String {
@@ -71,9 +71,4 @@ fn why(letter: &DeadLetter) -> &str {
         (None, Some(_)) => "received too often without being handled",
         (None, None) => "?",
     }
-}
-
-/// Control characters could move the cursor of a terminal.
-fn on_one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }

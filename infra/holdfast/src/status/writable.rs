@@ -54,3 +54,26 @@ impl Writable {
         result
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use holdfast_embedded::Options;
+    use holdfast_host::MachineClock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_store_whose_writing_thread_has_ended_is_not_writable() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(MachineClock::new(1));
+        let embedded =
+            Arc::new(Embedded::open(folder.path(), Arc::clone(&clock), Options::default()).unwrap());
+        let check = async || {
+            // A new one each time: the last answer counts for a while.
+            Writable::check(&Arc::new(Writable::new(Arc::clone(&embedded), Arc::clone(&clock)))).await
+        };
+        assert!(check().await);
+        embedded.close();
+        assert!(!check().await);
+    }
+}

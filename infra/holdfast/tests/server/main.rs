@@ -6,6 +6,7 @@ mod bound;
 mod canaries;
 mod clock;
 mod data_folder;
+mod dead_letters;
 mod files;
 mod freeze;
 mod greeting;

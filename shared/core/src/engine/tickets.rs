@@ -30,9 +30,10 @@ pub(super) fn delivery_ticket(record: &DeliveryRecord, delay: Delay) -> Outgoing
     Outgoing { message: Message::Delivery(ticket), delay }
 }
 
-pub(super) fn probe_ticket(tenant: &Tenant, url_id: &UrlId) -> Outgoing {
+/// `wait`: until the probe is due.
+pub(super) fn probe_ticket(tenant: &Tenant, url_id: &UrlId, wait: Duration) -> Outgoing {
     let message = Message::Probe { tenant: tenant.clone(), url_id: url_id.clone() };
-    Outgoing { message, delay: Delay::NONE }
+    Outgoing { message, delay: Delay::at_most(wait) }
 }
 
 pub(super) fn announce_ticket(tenant: &Tenant, url_id: &UrlId) -> Outgoing {

@@ -178,10 +178,16 @@ impl LoggedDelivery {
     /// The record that the delivery would have if it had not succeeded at once.
     #[must_use]
     pub fn into_record(self, schedule: &Schedule, keep: Duration) -> DeliveryRecord {
-        let ended_at = self.attempt.at + Duration::from_millis(self.attempt.ms);
+        let ended_at = self.ended_at();
         let mut record = DeliveryRecord::new(self.delivery, schedule);
         record.progress.succeed(ended_at, keep);
         record
+    }
+
+    /// When the attempt succeeded.
+    #[must_use]
+    pub fn ended_at(&self) -> Timestamp {
+        self.attempt.at + Duration::from_millis(self.attempt.ms)
     }
 
     #[must_use]

@@ -22,7 +22,7 @@ pub struct FanOut {
     pub accepted_at: Timestamp,
     /// The last subscription that was queued.
     pub after: Option<SubscriptionId>,
-    /// A function began the step after that: if it is begun again, its messages may have been sent already.
+    /// A function began it, or did so for an earlier post of the same event: messages of any later step may have been sent already.
     pub started: bool,
 }
 

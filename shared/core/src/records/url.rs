@@ -23,9 +23,16 @@ pub struct UrlRecord {
     /// Set in the same write that enables the URL: parked deliveries are being released.
     pub releasing: Option<Release>,
     pub look_at: Option<Timestamp>,
+    /// How often in a row the sweep looked and nothing was due.
     pub looks: u32,
     /// Set in the same write that changes the state, until the events about it are on their way.
     pub announcement: Option<PendingAnnouncement>,
+    /// How many subscriptions have it. `None`: not known, because the record was lost and made again; such a URL is never removed.
+    #[serde(default)]
+    pub subscriptions: Option<u64>,
+    /// When the sweep removes it with its history, because its last subscription is gone.
+    #[serde(default)]
+    pub remove_at: Option<Timestamp>,
 }
 
 /// Changes of state that have not been announced yet.
@@ -60,7 +67,27 @@ impl UrlRecord {
             look_at: None,
             looks: 0,
             announcement: None,
+            subscriptions: None,
+            remove_at: None,
         }
+    }
+
+    /// One more subscription has it.
+    pub fn add_subscription(&mut self) {
+        self.subscriptions = self.subscriptions.map(|count| count.saturating_add(1));
+        self.remove_at = None;
+    }
+
+    /// One subscription fewer has it. Without any, it is kept as long as its deliveries are.
+    pub fn remove_subscription(&mut self, now: Timestamp, keep: Duration) {
+        self.subscriptions = self.subscriptions.map(|count| count.saturating_sub(1));
+        self.remove_at = (self.subscriptions == Some(0)).then(|| now + keep);
+    }
+
+    /// Whether it has had no subscription for long enough.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.remove_at.is_some_and(|remove_at| remove_at <= now)
     }
 
     #[must_use]
@@ -183,15 +210,33 @@ impl UrlRecord {
         });
     }
 
-    /// When the sweep looks at this URL, for the probe, the release or the announcement.
+    /// When the sweep looks at this URL, for the probe, the release, the announcement or its removal.
     #[must_use]
     pub fn next_look_at(&self) -> Option<Timestamp> {
         let announcement = self.announcement.map(|announcement| announcement.look_at);
-        self.look_at.into_iter().chain(announcement).min()
+        self.look_at.into_iter().chain(announcement).chain(self.remove_at).min()
     }
 
-    /// The sweep looked at the URL: moves on the looks that were due, and returns what is to be done.
-    pub fn looked_at(&mut self, now: Timestamp) -> UrlLook {
+    /// Whether the sweep would send a probe ticket now.
+    #[must_use]
+    pub fn is_probe_looked_at(&self, now: Timestamp) -> bool {
+        self.health.state == UrlState::Disabled && self.look_at.is_some_and(|look_at| look_at <= now)
+    }
+
+    /// Something is parked at the disabled URL: the sweep looks soon, however rare its looks have become. `false`: it does so already.
+    pub fn look_soon(&mut self, now: Timestamp) -> bool {
+        debug_assert!(self.health.state == UrlState::Disabled, "only a disabled URL is probed");
+        let soon = look_at::after_look(now);
+        let is_late = self.look_at.is_none_or(|look_at| look_at > soon);
+        if is_late {
+            self.look_again_at(Some(soon));
+        }
+        is_late
+    }
+
+    /// The sweep looked at the URL: moves on the looks that were due, and returns what is to be done. `has_due`: a parked delivery is due,
+    /// or may be.
+    pub fn looked_at(&mut self, has_due: bool, now: Timestamp) -> UrlLook {
         let mut due = UrlLook::default();
         if self.look_at.is_some_and(|look_at| look_at <= now) {
             match (self.health.state, self.releasing) {
@@ -200,11 +245,15 @@ impl UrlRecord {
                 (UrlState::Enabled, None) | (UrlState::Frozen, _) => {}
             }
             let goes_on = due.probe || due.release_step.is_some();
-            self.look_at = goes_on.then(|| look_at::after_look(now, self.looks));
-            self.looks += 1;
+            if due.probe && !has_due {
+                self.look_at = Some(look_at::after_idle_look(now, self.looks));
+                self.looks = self.looks.saturating_add(1);
+            } else {
+                self.look_again_at(goes_on.then(|| look_at::after_look(now)));
+            }
         }
         if let Some(announcement) = self.announcement.as_mut().filter(|a| a.look_at <= now) {
-            announcement.look_at = look_at::after_look(now, announcement.looks);
+            announcement.look_at = look_at::after_look(now);
             announcement.looks += 1;
             due.announcement = true;
         }
@@ -278,5 +327,26 @@ impl UrlListEntry {
     #[must_use]
     pub fn partition(tenant: &Tenant) -> String {
         format!("urls#{tenant}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Record;
+
+    #[test]
+    fn a_record_of_the_time_before_subscriptions_were_counted_is_read_and_never_removed() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let url = UrlRecord::new("t".into(), UrlId::of("https://a.test/"), "https://a.test/".to_owned(), now);
+        let mut fields = Record::Url(url.clone()).to_fields();
+        for name in ["subscriptions", "remove_at"] {
+            assert!(fields.remove(name).is_some());
+        }
+        let key = || UrlRecord::key(&url.tenant, &url.id);
+        assert_eq!(Record::from_fields(key, fields).unwrap(), Record::Url(url.clone()));
+        let mut left = url.clone();
+        left.remove_subscription(now, Duration::ZERO);
+        assert_eq!(left.next_look_at(), None);
     }
 }

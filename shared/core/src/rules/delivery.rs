@@ -111,7 +111,7 @@ pub struct Progress {
     /// When the sweep looks at the delivery. Set exactly while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_at: Option<Timestamp>,
-    /// How often the sweep looked since the last progress, so that its looks become rarer.
+    /// How often the sweep looked since the last progress.
     pub looks: u32,
     /// When the store may remove it. Never set while it is live.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,9 +257,9 @@ impl Progress {
             // A success is a success even when the next attempt has been scheduled already.
             return success || self.next_attempt == number.n;
         }
-        // It was given up while the attempt was in flight. A failure does not change that.
-        let given_up = matches!(self.reason, Some(Reason::Expired | Reason::Unsubscribed | Reason::Inactive));
-        success && given_up
+        // It was given up while the attempt was in flight, also by the same attempt if its lease had lapsed and it was made again. A
+        // failure does not change that.
+        success && self.state == DeliveryState::Dead
     }
 
     pub fn park(&mut self) {
@@ -287,7 +287,7 @@ impl Progress {
     /// The sweep looked at it and moves the next look on.
     pub fn looked_at(&mut self, now: Timestamp) {
         let from = if self.state == DeliveryState::Parked { self.expires_at } else { self.due_at };
-        self.look_at = Some(look_at::after_look(now.max(from), self.looks));
+        self.look_at = Some(look_at::after_look(now.max(from)));
         self.looks += 1;
     }
 

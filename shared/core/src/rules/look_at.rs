@@ -11,7 +11,7 @@ pub const TICKET_GRACE: Duration = Duration::from_secs(5 * 60);
 const LOOK_AHEAD: Duration = Duration::from_secs(2 * 60);
 /// How much earlier than usual a claimed delivery may be looked at.
 const CLAIM_SLACK: Duration = Duration::from_secs(60);
-/// The interval between looks doubles up to 2^10 times the first one, which is about 3.5 days.
+/// The interval between looks at a URL with nothing due doubles up to 2^10 times the first one, which is about 3.5 days.
 const MAX_DOUBLINGS: u32 = 10;
 
 /// Whether a ticket that is sent now can wait in a queue until `due_at`.
@@ -41,9 +41,17 @@ pub fn after_claim(look_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
     look_at.filter(|look_at| (wanted - CLAIM_SLACK..=wanted).contains(look_at)).unwrap_or(wanted)
 }
 
-/// The next look after one that led to a ticket, when there were `looks` without any progress before it.
+/// The next look after one that led to a ticket. However often that was in vain, it stays so soon: what is due must not wait long once
+/// nothing fails any more.
 #[must_use]
-pub fn after_look(now: Timestamp, looks: u32) -> Timestamp {
+pub fn after_look(now: Timestamp) -> Timestamp {
+    now + TICKET_GRACE
+}
+
+/// The next look at a URL where nothing is due, after `looks` others that found nothing due either. What comes due there calls for a
+/// nearer look.
+#[must_use]
+pub fn after_idle_look(now: Timestamp, looks: u32) -> Timestamp {
     now + TICKET_GRACE * 2_u32.pow(looks.min(MAX_DOUBLINGS))
 }
 
@@ -78,11 +86,11 @@ mod tests {
     }
 
     #[test]
-    fn looks_without_progress_become_rarer() {
+    fn looks_at_a_url_with_nothing_due_become_rarer() {
         let minutes: Vec<u64> = [0, 1, 2, 3, 10, 11, u32::MAX]
-            .map(|looks| after_look(NOW, looks).since(NOW).as_secs() / 60)
+            .map(|looks| after_idle_look(NOW, looks).since(NOW).as_secs() / 60)
             .to_vec();
         assert_eq!(minutes, [5, 10, 20, 40, 5_120, 5_120, 5_120]);
-        assert_eq!(while_ticket_is_out(NOW), after_look(NOW, 0));
+        assert_eq!(while_ticket_is_out(NOW), after_look(NOW));
     }
 }

@@ -1,4 +1,4 @@
-use holdfast_core::ports::{QueueName, UnreadableMessage};
+use holdfast_core::ports::{QueueName, UnreadableMessage, chain};
 use holdfast_core::records::{FirstAttempt, Message};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
@@ -7,6 +7,7 @@ use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use crate::checksum;
+use crate::database::{CLOSED, write_meta};
 use crate::error::Failure;
 use crate::writer::Job;
 
@@ -104,6 +105,32 @@ impl Job for DeleteJob {
         // A row that could not be deleted stays marked, so that it is not received again before the next opening.
         if committed.is_ok() {
             self.mirrors.lock(self.queue).deleted(&self.ids);
+        }
+    }
+}
+
+/// Stores the exact receive counts, and that they are exact. Nothing is received after that.
+pub(crate) struct CloseJob {
+    pub(crate) mirrors: Mirrors,
+}
+
+impl Job for CloseJob {
+    fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
+        let mut statement =
+            connection.prepare_cached("UPDATE messages SET received = ?2, opened = ?3 WHERE id = ?1")?;
+        let opens = self.mirrors.opens();
+        for queue in [QueueName::First, QueueName::Retry] {
+            for (id, received) in self.mirrors.lock(queue).close() {
+                statement.execute(params![id, received, opens])?;
+            }
+        }
+        write_meta(connection, CLOSED, &opens.to_string())
+    }
+
+    fn done(self: Box<Self>, committed: Result<(), Failure>) {
+        if let Err(error) = committed {
+            // As after a crash: the next opening counts one more for each message.
+            tracing::warn!(error = chain(&error), "receive counts could not be stored at the close");
         }
     }
 }

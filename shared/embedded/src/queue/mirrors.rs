@@ -49,6 +49,11 @@ pub(super) fn queue_number(queue: QueueName) -> u8 {
     }
 }
 
+/// The inverse of [`queue_number`].
+pub(crate) fn queue_of(number: u8) -> QueueName {
+    if number == 0 { QueueName::First } else { QueueName::Retry }
+}
+
 impl Mirrors {
     pub(crate) fn new(options: &Options, opens: u32) -> Mirrors {
         let first = Shared::new(options, options.first_concurrency);

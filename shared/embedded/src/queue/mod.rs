@@ -28,15 +28,16 @@ use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
+pub(crate) use jobs::CloseJob;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
-pub(crate) use mirrors::Mirrors;
+pub(crate) use mirrors::{Mirrors, queue_of};
 
 /// A post may send many messages. Inserted so many rows at a time, and about 256 kB, because the writes of other tenants come in between.
 const ROWS_PER_JOB: usize = 25;
 const MAX_JOB_COST: u64 = 64;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
-/// long (real time), so that it keeps appearing in the log.
+/// long (real time), so that it keeps appearing in the log. `list_unreadable` finds it.
 const DEAD_LETTER_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How long messages that could not be received completely are left alone.
@@ -257,7 +258,7 @@ fn decode(payload: &[u8]) -> Decoded {
 }
 
 /// Decodes a message from the file, if it is still what was sent.
-fn decode_stored(payload: &[u8], checksum: i64) -> Decoded {
+pub(crate) fn decode_stored(payload: &[u8], checksum: i64) -> Decoded {
     checksum::check(checksum, &[], payload).map_err(|why| unreadable(why, payload))?;
     decode(payload)
 }

@@ -12,7 +12,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::records::{Message, Record, TenantVersion};
 use holdfast_core::time::Timestamp;
-use holdfast_embedded::{Database, Embedded, OpenError, Options};
+use holdfast_embedded::{Database, Embedded, OpenError, Options, list_unreadable};
 use holdfast_sim::{VirtualClock, block_on};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -113,6 +113,40 @@ fn a_closed_database_can_be_opened_again() {
 }
 
 #[test]
+fn a_restart_adds_no_receive_to_a_queued_message() {
+    block_on(async {
+        let dir = tempfile::tempdir().unwrap();
+        let embedded = open(dir.path()).unwrap();
+        for n in 1..=2 {
+            send(&embedded, n, Delay::NONE).await;
+        }
+        // The first message is in flight whenever the server is stopped, the second one never is.
+        let count_first = async |embedded: &Embedded| {
+            let received = embedded.queue.receive(QUEUE, 1).await.unwrap().remove(0);
+            assert_eq!(received.message, Ok(job(1)));
+            received.receive_count
+        };
+        assert_eq!(count_first(&embedded).await, 1);
+        embedded.close();
+        drop(embedded);
+        for expected in 2..=4 {
+            let embedded = open(dir.path()).unwrap();
+            assert_eq!(count_first(&embedded).await, expected);
+            embedded.close();
+            assert!(embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty(), "counts are final");
+        }
+        let embedded = open(dir.path()).unwrap();
+        let received = embedded.queue.receive(QUEUE, 10).await.unwrap();
+        let counts: Vec<_> = received.into_iter().map(|one| (one.message, one.receive_count)).collect();
+        assert_eq!(counts, [(Ok(job(1)), 5), (Ok(job(2)), 1)]);
+        let crashed = open(as_after_a_crash(dir.path()).path()).unwrap();
+        let received = crashed.queue.receive(QUEUE, 10).await.unwrap();
+        let counts: Vec<_> = received.into_iter().map(|one| one.receive_count).collect();
+        assert_eq!(counts, [6, 2], "after a crash, each may have been received once more");
+    });
+}
+
+#[test]
 fn unreadable_messages_are_kept_as_they_are() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
@@ -121,6 +155,10 @@ fn unreadable_messages_are_kept_as_they_are() {
         let received = embedded.queue.receive(QUEUE, 10).await.unwrap().remove(0);
         assert_eq!(received.message.as_ref().unwrap_err().payload, "no message");
         drop(embedded);
+        let listed = list_unreadable(dir.path(), 10).unwrap();
+        let listed: Vec<_> = listed.into_iter().map(|row| (row.queue, row.bytes, row.why)).collect();
+        assert_eq!(listed, [(QUEUE, 10, received.message.as_ref().unwrap_err().why.clone())]);
+        assert!(list_unreadable(&dir.path().join("other"), 10).is_err());
         let again = open(dir.path()).unwrap();
         assert_eq!(again.queue.receive(QUEUE, 10).await.unwrap()[0].message, received.message);
     });

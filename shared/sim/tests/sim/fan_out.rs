@@ -87,6 +87,24 @@ fn an_event_that_is_posted_again_after_its_fan_out_attempts_nothing_twice() {
 }
 
 #[test]
+fn an_event_that_is_posted_again_after_a_fan_out_of_several_steps_attempts_nothing_twice() {
+    let mut world = World::new(5, None);
+    for n in 0..230 {
+        world.subscribe(&format!("http://many.test/{n}"));
+    }
+    let event = event("big", "1");
+    world.scripted.fail_next(StoreCall::PutEach);
+    assert!(block_on(world.engine.accept(&world.tenant, vec![event.clone()])).is_err());
+    while world.work() {}
+    assert_eq!(world.receiver.requests().len(), 230);
+    world.pass(REDELIVERED);
+    block_on(world.engine.accept(&world.tenant, vec![event])).unwrap();
+    world.run_for(HOUR);
+    assert_eq!(world.receiver.requests().len(), 230);
+    world.check_nothing_repeated();
+}
+
+#[test]
 fn a_post_whose_deliveries_are_large_together_is_fanned_out() {
     let world = World::new(4, None);
     for n in 0..50 {

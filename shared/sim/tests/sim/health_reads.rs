@@ -75,6 +75,15 @@ fn a_retry_obeys_a_freeze_that_came_after_its_health_was_read() {
 }
 
 #[test]
+fn a_retry_whose_health_cannot_be_read_again_gives_its_claim_back() {
+    let mut world = World::new(7, None);
+    let settled = slow_retry(&mut world, |world, _| world.scripted.fail_next(StoreCall::Get));
+    assert!(matches!(settled[..], [Settlement::RetryAfter(_)]), "{settled:?}");
+    assert_eq!(world.receiver.requests().len(), 1, "only the first attempt");
+    assert_eq!(world.deliveries()[0].progress.lease, None);
+}
+
+#[test]
 fn an_attempt_counts_in_the_generation_that_was_read_last() {
     for attempt in [slow_first_attempt, slow_retry] {
         let mut world = World::new(3, None);

@@ -10,7 +10,7 @@ use holdfast_core::rules::health::{OperatorAction, UrlState};
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 
-use super::{MINUTE, REDELIVERED, URL, subscription_with_a_retry_due};
+use super::{MINUTE, REDELIVERED, URL, subscription_with_a_retry_due, ticket_of};
 
 /// Retry 1 is under way while `meanwhile` happens, and is then answered with `status`.
 fn late_answer(status: u16, meanwhile: impl FnOnce(&World, &Subscription)) -> (World, DeliveryRecord) {
@@ -74,6 +74,37 @@ fn a_late_success_is_a_success() {
         assert_eq!((record.progress.state, record.progress.reason), (DeliveryState::Delivered, None));
         assert_eq!(record.progress.remove_at, Some(world.clock.now() + world.engine.settings().keep));
     }
+}
+
+/// The lease of the last attempt has lapsed, and another host has made it again in vain.
+#[test]
+fn a_success_of_the_last_attempt_counts_after_the_delivery_was_exhausted() {
+    let mut world = World::new(2, None);
+    let subscription = world.subscribe(URL);
+    world.receiver.answer(URL, 500);
+    world.post("one");
+    let is_last = |world: &World| {
+        let record = world.record("one", &subscription);
+        record.is_some_and(|record| record.progress.next_attempt == 11)
+    };
+    while !is_last(&world) {
+        world.run_for_with_a_sweep_each_minute(MINUTE);
+    }
+    let last = world.record("one", &subscription).unwrap();
+    world.pass(last.progress.due_at.since(world.clock.now()));
+    world.queue.lose_all(QueueName::Retry);
+    world.send_ticket(ticket_of(&last));
+    world.receiver.hold_next(URL);
+    let in_flight = world.begin(QueueName::Retry);
+    fail_elsewhere(&world, &subscription);
+    let exhausted = world.record("one", &subscription).unwrap().progress;
+    assert_eq!((exhausted.state, exhausted.reason), (DeliveryState::Dead, Some(Reason::Exhausted)));
+    world.receiver.answer(URL, 200);
+    world.receiver.release();
+    assert_eq!(in_flight.finish(), [Settlement::Delete]);
+    let progress = world.record("one", &subscription).unwrap().progress;
+    assert_eq!((progress.state, progress.reason), (DeliveryState::Delivered, None));
+    world.check();
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod retries;
 mod seeds;
 mod shortages;
 mod slow_urls;
+mod url_removal;
 mod versions;
 
 use std::time::Duration;

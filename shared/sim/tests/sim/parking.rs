@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use holdfast_core::ports::{QueueName, Settlement};
-use holdfast_core::records::{Record, Subscription};
+use holdfast_core::ports::{Expect, QueueName, Settlement, Store, Write};
+use holdfast_core::records::{Record, Subscription, UrlRecord};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
-use holdfast_sim::StoreCall;
 use holdfast_sim::crash::World;
+use holdfast_sim::{StoreCall, block_on};
 
 use super::{HOUR, MINUTE, REDELIVERED, URL, subscription_with_a_retry_due};
 
@@ -148,6 +148,41 @@ fn a_release_does_not_end_over_what_was_parked_meanwhile() {
     world.check();
     world.run_for(MINUTE + Duration::from_secs(10));
     assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+}
+
+/// As in a table that was restored in part.
+fn lose_record_of_url(world: &World, subscription: &Subscription) {
+    let key = UrlRecord::key(&world.tenant, &subscription.url_id);
+    block_on(world.store.write(vec![Write::delete(key, Expect::Any)])).unwrap();
+}
+
+#[test]
+fn a_url_without_a_record_is_enabled_and_gets_a_record() {
+    let mut world = World::new(8, None);
+    let subscription = world.subscribe(URL);
+    lose_record_of_url(&world, &subscription);
+    world.receiver.answer(URL, 500);
+    world.post("one");
+    assert_eq!(world.handle(QueueName::First), [Settlement::Delete]);
+    assert_eq!(world.receiver.requests().len(), 1);
+    assert_eq!(world.url(&subscription).health.streak, 1);
+    world.check();
+}
+
+#[test]
+fn what_is_parked_at_a_url_without_a_record_is_released() {
+    let mut world = World::new(9, None);
+    let subscription = world.subscribe(URL);
+    world.change_url_state(&subscription, OperatorAction::Freeze);
+    world.run_for(MINUTE);
+    world.post("one");
+    world.handle(QueueName::First);
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Parked));
+    lose_record_of_url(&world, &subscription);
+    world.send_ticket(super::ticket_of(&world.record("one", &subscription).unwrap()));
+    world.run_for(MINUTE);
+    assert_eq!(state_of_one(&world, &subscription), Some(DeliveryState::Delivered));
+    world.check();
 }
 
 #[test]

@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use holdfast_core::engine::Counters;
+use holdfast_core::engine::{Counters, DeliveryLog, Settings};
 use holdfast_core::ports::{AttemptResponse, Clock, QueueName, Settlement};
-use holdfast_core::rules::delivery::Reason;
+use holdfast_core::records::Subscription;
+use holdfast_core::rules::delivery::{DeliveryState, Reason};
+use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_sim::crash::World;
 use holdfast_sim::{StoreCall, block_on};
 
-use super::{DAY, MINUTE, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
+use super::{DAY, HOUR, MINUTE, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
 
 /// Queue delays are whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
@@ -111,6 +113,47 @@ fn a_ticket_behind_the_record_sends_the_current_one_only_if_it_was_redelivered()
             assert!(ready_at >= record.progress.due_at);
         }
     }
+}
+
+/// Two copies of the first attempt are made at once, and one of them succeeds. From then on, the receiver fails.
+fn world_with_two_first_attempts(change: impl FnOnce(&mut Settings)) -> (World, Subscription) {
+    let mut world = World::with_settings(1, change);
+    let subscription = world.subscribe(URL);
+    world.post("one");
+    world.queue.duplicate_all(QueueName::First);
+    world.receiver.fail_next(URL, 1);
+    assert_eq!(world.handle(QueueName::First), [Settlement::Delete, Settlement::Delete]);
+    assert_eq!(world.receiver.requests().iter().map(|seen| seen.status).collect::<Vec<_>>(), [500, 200]);
+    world.receiver.answer(URL, 500);
+    (world, subscription)
+}
+
+#[test]
+fn a_first_attempt_that_succeeded_in_another_copy_is_not_retried() {
+    let (mut world, subscription) = world_with_two_first_attempts(|_| {});
+    world.run_for_with_a_sweep_each_minute(HOUR);
+    assert_eq!(world.receiver.requests().len(), 2);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
+    world.check();
+}
+
+#[test]
+fn a_first_attempt_that_succeeded_in_another_copy_is_not_the_probe() {
+    let (mut world, subscription) = world_with_two_first_attempts(|_| {});
+    world.change_url_state(&subscription, OperatorAction::Disable);
+    world.run_for_with_a_sweep_each_minute(HOUR);
+    assert_eq!(world.receiver.requests().len(), 2);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
+}
+
+/// As documented: nothing tells of the success then.
+#[test]
+fn where_successes_are_not_logged_the_failed_copy_is_retried() {
+    let (mut world, subscription) =
+        world_with_two_first_attempts(|settings| settings.delivery_log = DeliveryLog::Trouble);
+    world.run_for_with_a_sweep_each_minute(2 * MINUTE);
+    assert_eq!(world.receiver.requests().len(), 3);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.next_attempt, 2);
 }
 
 #[test]

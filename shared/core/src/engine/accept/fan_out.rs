@@ -45,8 +45,9 @@ impl Engine {
         mut fan_out: FanOut,
         until_real: Timestamp,
     ) -> Result<()> {
-        // Another function began a step and did not finish it: what it sent is sent again, marked as a repeat.
-        let mut again = fan_out.started;
+        // Another function began it, or the event was posted again: what was sent may be sent again, in any of the steps, and is marked as
+        // a repeat.
+        let again = fan_out.started;
         if !fan_out.started {
             fan_out.started = true;
             if !self.put_job(&mut running, Job::FanOut(fan_out.clone()), Vec::new()).await? {
@@ -73,7 +74,6 @@ impl Engine {
                 // Another function goes on with it.
                 return Ok(());
             }
-            again = false;
         }
         self.end_job(&running, Vec::new()).await
     }

@@ -169,9 +169,14 @@ impl Engine {
                     }
                 };
             }
-            let current =
-                self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
-            match current.admission(ready.key())? {
+            let (current, admission) = match self.read_again(&ready).await {
+                Ok(current) => current,
+                Err(error) => {
+                    self.give_back(ready).await?;
+                    return Err(error);
+                }
+            };
+            match admission {
                 Admission::Attempt { allowed_by, subscription } if retries.again("the URL").is_ok() => {
                     let has_new_secrets = subscription.secrets != ready.subscription.secrets;
                     ready.retarget(subscription, allowed_by);
@@ -187,6 +192,12 @@ impl Engine {
                 }
             }
         }
+    }
+
+    async fn read_again(&self, ready: &Ready) -> Result<(DeliveryContext, Admission)> {
+        let current = self.load_context(std::iter::once((ready.key(), &ready.subscription.url_id))).await?;
+        let admission = current.admission(ready.key())?;
+        Ok((current, admission))
     }
 
     /// No attempt was made, so the claim must not count as one.

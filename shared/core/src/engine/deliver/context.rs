@@ -35,6 +35,11 @@ pub(crate) struct AllowedBy {
     pub(crate) recent_ms: u32,
 }
 
+impl AllowedBy {
+    /// A URL of which nothing is known.
+    const NEW: AllowedBy = AllowedBy { generation: 0, is_failing: false, recent_ms: 0 };
+}
+
 /// Whether a delivery may be attempted now.
 pub(crate) enum Admission {
     Attempt {
@@ -62,17 +67,19 @@ impl DeliveryContext {
             Err(reason) => return Ok(Admission::Dead(reason)),
         };
         let url = self.found.get(&UrlRecord::key(&key.tenant, &subscription.url_id)).cloned();
-        Ok(match typed::<UrlRecord>(url)? {
-            Some(url) if url.record.health.state == UrlState::Enabled => {
-                let health = &url.record.health;
+        Ok(match typed::<UrlRecord>(url)?.map(|url| url.record) {
+            Some(url) if url.health.state != UrlState::Enabled => Admission::Park { subscription },
+            Some(url) => {
+                let health = &url.health;
                 let allowed_by = AllowedBy {
                     generation: health.generation,
                     is_failing: health.streak > 0,
-                    recent_ms: url.record.recent_ms,
+                    recent_ms: url.recent_ms,
                 };
                 Admission::Attempt { subscription, allowed_by }
             }
-            _ => Admission::Park { subscription },
+            // A URL without a record is enabled, as a new one is. It gets a record when its outcome is counted.
+            None => Admission::Attempt { subscription, allowed_by: AllowedBy::NEW },
         })
     }
 

@@ -213,14 +213,17 @@ impl Engine {
         let parked = held_back.iter().filter(|(_, _, record)| record.progress.state == DeliveryState::Parked);
         let parked_at: ParkedUrls =
             parked.map(|(_, _, record)| (record.key.tenant.clone(), record.url_id.clone())).collect();
-        let recorded = join_all(
-            held_back
-                .into_iter()
-                .map(async |(slot, message, record)| (slot, self.store_new(&message, record).await)),
-        )
+        let stored = join_all(held_back.into_iter().map(async |(slot, message, record)| {
+            let is_parked = record.progress.state == DeliveryState::Parked;
+            (slot, is_parked, self.store_new(&message, record).await)
+        }))
         .await;
-        self.recheck_after_parking(parked_at).await;
-        recorded
+        let rechecked = self.recheck_urls(parked_at).await;
+        let recorded = stored.into_iter().map(|(slot, is_parked, stored)| {
+            let result = if is_parked { stored.and_then(|()| rechecked.clone()) } else { stored };
+            (slot, result)
+        });
+        recorded.collect()
     }
 
     /// Stores the body before the record. If the delivery got a record in the meantime, that is left as it is.

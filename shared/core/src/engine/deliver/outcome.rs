@@ -11,9 +11,12 @@ use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
 use super::super::{ConflictRetries, DeliveryLog, Engine, Result};
 use super::attempt::Attempted;
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{BodyKey, Outgoing, StoreError, chain};
+use crate::ports::{BodyKey, Outgoing, chain};
 use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
 use crate::rules::health::{Outcome, UrlState};
+
+/// A URL before and after outcomes were counted on it. `None`: there is no such URL.
+type Counted = Option<(UrlRecord, UrlRecord)>;
 
 /// The outcomes of attempts at one URL, in the order in which they ended.
 fn outcomes_in_order(mut attempted: Vec<&Attempted>) -> Vec<Outcome> {
@@ -49,17 +52,28 @@ impl Engine {
             by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one);
         }
         let counted = join_all(by_url.into_iter().map(async |((tenant, url_id), attempted)| {
-            let outcomes = outcomes_in_order(attempted);
-            let now = self.ports.clock.both();
-            self.ports.store.count_outcomes(tenant, url_id, outcomes, now).await
+            let url = attempted.first().map(|one| one.ready.subscription.url.clone()).unwrap_or_default();
+            self.count_on_url(tenant, (url_id, &url), outcomes_in_order(attempted)).await
         }));
         counted.await.into_iter().flat_map(|one| self.tickets_after_count(one)).collect()
     }
 
-    fn tickets_after_count(
+    /// A URL without a record gets one first.
+    async fn count_on_url(
         &self,
-        counted: Result<Option<(UrlRecord, UrlRecord)>, StoreError>,
-    ) -> Vec<Outgoing> {
+        tenant: &Tenant,
+        url: (&UrlId, &str),
+        outcomes: Vec<Outcome>,
+    ) -> Result<Counted> {
+        let (store, now) = (&self.ports.store, self.ports.clock.both());
+        if let Some(counted) = store.count_outcomes(tenant, url.0, outcomes.clone(), now).await? {
+            return Ok(Some(counted));
+        }
+        self.restore_url(tenant, url).await?;
+        Ok(store.count_outcomes(tenant, url.0, outcomes, now).await?)
+    }
+
+    fn tickets_after_count(&self, counted: Result<Counted>) -> Vec<Outgoing> {
         let (before, after) = match counted {
             Ok(Some(counted)) => counted,
             Ok(None) => return Vec::new(),

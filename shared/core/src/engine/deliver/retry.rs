@@ -4,15 +4,16 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use super::super::recover::ParkedUrls;
+use super::super::repository::typed;
 use super::super::tickets::{delivery_ticket, linked_after, next_ticket};
-use super::super::{Engine, Loaded, Result};
+use super::super::{DeliveryLog, Engine, Loaded, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::context::{Admission, DeliveryContext};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
-use crate::records::{Attempt, DeliveryRecord, DeliveryTicket};
+use crate::records::{Attempt, DeliveryRecord, DeliveryTicket, LoggedDelivery};
 use crate::rules::claim::{OnTicket, on_ticket};
-use crate::rules::delivery::AttemptOutcome;
+use crate::rules::delivery::{AttemptNumber, AttemptOutcome};
 use crate::time::Timestamp;
 
 pub(super) struct RetryTicket {
@@ -20,6 +21,9 @@ pub(super) struct RetryTicket {
     /// It was received before.
     pub(super) redelivered: bool,
 }
+
+/// The delivery of a ticket, and its log if that was read.
+type Found = (Option<Loaded<DeliveryRecord>>, Option<LoggedDelivery>);
 
 /// What follows from a ticket.
 enum Decision {
@@ -48,44 +52,80 @@ impl Engine {
         if batch.is_empty() {
             return Handled::new();
         }
-        let keys: Vec<_> = batch.iter().map(|(_, t)| DeliveryRecord::key(&t.ticket.key)).collect();
-        let found = match self.repository.get_each::<DeliveryRecord>(&keys).await {
+        let found = match self.load_deliveries(batch.iter().map(|(_, ticket)| &ticket.ticket)).await {
             Ok(found) => found,
             Err(error) => return all_failed(batch, &error),
         };
         let decided = join_all(batch.into_iter().zip(found).map(async |((slot, ticket), found)| {
             let decision = match found {
-                Ok(Some(loaded)) => self.decide(&ticket, loaded).await,
+                Ok((Some(loaded), logged)) => self.decide(&ticket, loaded, logged).await,
                 // A delivery that was removed after its time has no use for a ticket.
-                Ok(None) => Ok(Decision::Send(None)),
+                Ok((None, _)) => Ok(Decision::Send(None)),
                 Err(error) => Err(error),
             };
             (slot, decision)
         }))
         .await;
         let mut handled = Handled::new();
-        let (mut tickets, mut parked_at, mut due) = (Vec::new(), ParkedUrls::new(), Vec::new());
+        let (mut tickets, mut parked, mut due) = (Vec::new(), Vec::new(), Vec::new());
         for (slot, decision) in decided {
             match decision {
                 Ok(Decision::Send(ticket)) => {
                     tickets.extend(ticket);
                     handled.push((slot, Ok(())));
                 }
-                Ok(Decision::RecheckUrl(record)) => {
-                    parked_at.insert((record.key.tenant, record.url_id));
-                    handled.push((slot, Ok(())));
-                }
+                Ok(Decision::RecheckUrl(record)) => parked.push((slot, record)),
                 Ok(Decision::Due(loaded)) => due.push((slot, loaded)),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
-        handled.extend(self.claim_and_attempt(due, &mut parked_at, until_real).await);
-        self.recheck_after_parking(parked_at).await;
+        handled.extend(self.claim_and_attempt(due, &mut parked, until_real).await);
+        handled.extend(self.recheck_where_parked(parked).await);
         self.send_tickets(tickets).await;
         handled
     }
 
-    async fn decide(&self, ticket: &RetryTicket, loaded: Loaded<DeliveryRecord>) -> Result<Decision> {
+    async fn recheck_where_parked(&self, parked: Vec<(Slot, DeliveryRecord)>) -> Handled {
+        let (slots, urls): (Vec<Slot>, ParkedUrls) =
+            parked.into_iter().map(|(slot, record)| (slot, (record.key.tenant, record.url_id))).unzip();
+        let rechecked = self.recheck_urls(urls).await;
+        slots.into_iter().map(|slot| (slot, rechecked.clone())).collect()
+    }
+
+    /// The delivery of each ticket, and before retry 1 also its log, by one read.
+    async fn load_deliveries(
+        &self,
+        tickets: impl Iterator<Item = &DeliveryTicket>,
+    ) -> Result<Vec<Result<Found>>> {
+        let (mut keys, mut reads_log) = (Vec::new(), Vec::new());
+        for ticket in tickets {
+            keys.push(DeliveryRecord::key(&ticket.key));
+            reads_log.push(self.may_be_logged(ticket.number()));
+            if self.may_be_logged(ticket.number()) {
+                keys.push(LoggedDelivery::key(&ticket.key));
+            }
+        }
+        let mut found = self.repository.get_all(&keys).await?.into_iter();
+        let mut next = || found.next().flatten();
+        let deliveries = reads_log.into_iter().map(|reads_log| {
+            let (record, logged) = (next(), if reads_log { next() } else { None });
+            Ok((typed(record)?, typed(logged)?.map(|logged| logged.record)))
+        });
+        Ok(deliveries.collect())
+    }
+
+    /// First attempts are not fenced: of two copies of a message, one may have failed and the other one succeeded. The first failure makes
+    /// the record, so the attempt that follows it is the one to ask.
+    fn may_be_logged(&self, number: AttemptNumber) -> bool {
+        self.settings.delivery_log == DeliveryLog::All && number == AttemptNumber { epoch: 0, n: 1 }
+    }
+
+    async fn decide(
+        &self,
+        ticket: &RetryTicket,
+        loaded: Loaded<DeliveryRecord>,
+        logged: Option<LoggedDelivery>,
+    ) -> Result<Decision> {
         let now = self.ports.clock.both();
         let (record, links) = (&loaded.record, ticket.ticket.links);
         Ok(match on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now) {
@@ -103,15 +143,43 @@ impl Engine {
                 Decision::Send(None)
             }
             OnTicket::CountAsInterrupted => Decision::Send(self.count_as_interrupted(&loaded).await?),
-            OnTicket::Claim => Decision::Due(loaded),
+            OnTicket::Claim => match logged {
+                Some(logged) => {
+                    self.end_as_logged(&loaded, &logged).await?;
+                    Decision::Send(None)
+                }
+                None => Decision::Due(loaded),
+            },
         })
     }
 
-    /// Claims and attempts what is due, parks what may not be attempted.
+    /// Another copy of the first attempt has succeeded.
+    async fn end_as_logged(&self, loaded: &Loaded<DeliveryRecord>, logged: &LoggedDelivery) -> Result<()> {
+        let mut delivered = loaded.record.clone();
+        delivered.progress.succeed(logged.ended_at(), self.settings.keep);
+        // If another writer was faster, it decides what becomes of the delivery.
+        self.repository.replace_delivery(loaded, delivered, Vec::new()).await?;
+        Ok(())
+    }
+
+    /// Whether another copy of the first attempt has succeeded, for a delivery whose ticket is not at hand.
+    pub(crate) async fn end_if_logged(&self, loaded: &Loaded<DeliveryRecord>) -> Result<bool> {
+        let record = &loaded.record;
+        if !self.may_be_logged(record.progress.number()) {
+            return Ok(false);
+        }
+        let Some(logged) = self.repository.get(LoggedDelivery::key(&record.key)).await? else {
+            return Ok(false);
+        };
+        self.end_as_logged(loaded, &logged.record).await?;
+        Ok(true)
+    }
+
+    /// Claims and attempts what is due, parks what may not be attempted and adds it to `parked`.
     async fn claim_and_attempt(
         &self,
         due: Vec<(Slot, Loaded<DeliveryRecord>)>,
-        parked_at: &mut ParkedUrls,
+        parked: &mut Vec<(Slot, DeliveryRecord)>,
         until_real: Timestamp,
     ) -> Handled {
         if due.is_empty() {
@@ -139,10 +207,7 @@ impl Engine {
         for (slot, claim) in claims {
             match claim {
                 Ok(Claim::Ready(one)) => ready.push((slot, *one)),
-                Ok(Claim::Parked(record)) => {
-                    parked_at.insert((record.key.tenant, record.url_id));
-                    handled.push((slot, Ok(())));
-                }
+                Ok(Claim::Parked(record)) => parked.push((slot, *record)),
                 Ok(Claim::Over) => handled.push((slot, Ok(()))),
                 Err(error) => handled.push((slot, Err(error))),
             }

@@ -1,12 +1,14 @@
 //! Tries a disabled URL with one real delivery: the parked one that was due earliest.
 
 use super::super::deliver::{Admission, AllowedBy, Ready};
+use super::super::tickets::probe_ticket;
 use super::super::{ConflictRetries, Engine, Loaded, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::ports::{BodyKey, Expect, Write};
 use crate::records::{DeliveryRecord, ParkedPointer, UrlRecord};
 use crate::rules::claim::{OnTicket, on_ticket};
 use crate::rules::delivery::DeliveryState;
+use crate::rules::look_at::TICKET_GRACE;
 use crate::rules::reassign::Reassignment;
 use crate::time::Timestamp;
 
@@ -18,7 +20,9 @@ impl Engine {
         let mut retries = ConflictRetries::new();
         loop {
             let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(()) };
-            if !url.record.health.probe_due(self.ports.clock.now()) {
+            let now = self.ports.clock.now();
+            if !url.record.health.probe_due(now) {
+                self.send_early_on(&url.record, now).await;
                 return Ok(());
             }
             let Some(delivery) = self.find_candidate(tenant, url_id, until_real).await? else {
@@ -30,6 +34,14 @@ impl Engine {
             }
             retries.again(url_id)?;
         }
+    }
+
+    /// A ticket that comes early, because clocks differ, is sent on to the due time. One that comes very early has lost to another: the
+    /// probe was just made. It ends, or such tickets would be sent on without end.
+    async fn send_early_on(&self, url: &UrlRecord, now: Timestamp) {
+        let wait = url.health.next_probe_at.map(|at| at.since(now)).filter(|wait| *wait <= TICKET_GRACE);
+        let ticket = wait.map(|wait| probe_ticket(&url.tenant, &url.id, wait));
+        self.send_tickets(ticket.into_iter().collect()).await;
     }
 
     /// The parked delivery that is due, was due earliest and can be claimed.
@@ -76,7 +88,10 @@ impl Engine {
         let mut released = delivery.record.progress.clone();
         released.unpark(now.schedule);
         match on_ticket(&released, released.number(), false, now) {
-            OnTicket::Claim => return Ok(Some(delivery)),
+            OnTicket::Claim => {
+                let is_over = self.end_if_logged(&delivery).await?;
+                return Ok((!is_over).then_some(delivery));
+            }
             OnTicket::Expire => {
                 self.expire(&delivery).await?;
             }

@@ -8,9 +8,11 @@ use super::super::tickets::{
     announce_ticket, delivery_ticket, job_ticket, probe_ticket, release_ticket, split_tickets,
 };
 use super::super::{Engine, Loaded, Result};
+use crate::ids::{Tenant, UrlId};
 use crate::ports::{Delay, Outgoing, Versioned, chain};
 use crate::records::{DeliveryRecord, JobRecord, Record, SWEEP_SHARDS, UrlRecord};
 use crate::rules::delivery::DeliveryState;
+use crate::rules::health::UrlState;
 use crate::rules::look_at;
 
 /// How much one sweep looks at, per shard: 4,000 in all.
@@ -102,24 +104,49 @@ impl Engine {
     /// A URL may be looked at because its probe or release is due, or because of an announcement: each has its own time.
     async fn look_at_url(&self, url: Loaded<UrlRecord>) -> Result<Vec<Outgoing>> {
         let Loaded { record: mut url, version } = url;
-        let due = url.looked_at(self.ports.clock.now());
-        let (tenant, id) = (&url.tenant, &url.id);
+        let now = self.ports.clock.now();
+        if url.is_over(now) {
+            // A frozen one stays: else it could be thawed by deleting its subscriptions and subscribing it again.
+            if url.health.state != UrlState::Frozen {
+                self.remove_url(Loaded { record: url, version }).await?;
+                return Ok(Vec::new());
+            }
+            url.remove_at = Some(now + self.settings.keep);
+        }
+        let (tenant, id) = (url.tenant.clone(), url.id.clone());
+        let is_probe = url.is_probe_looked_at(now);
+        let has_due = is_probe && self.has_due(&tenant, &id).await?;
+        let due = url.looked_at(has_due, now);
         let mut tickets = Vec::new();
         if due.probe {
-            tickets.push(probe_ticket(tenant, id));
+            let wait = url.health.next_probe_at.map_or(Duration::ZERO, |at| at.since(now));
+            tickets.push(probe_ticket(&tenant, &id, wait));
         }
         if let Some(step) = due.release_step {
-            tickets.push(release_ticket(tenant, id, step, Duration::ZERO));
+            tickets.push(release_ticket(&tenant, &id, step, Duration::ZERO));
         }
         if due.announcement {
-            tickets.push(announce_ticket(tenant, id));
+            tickets.push(announce_ticket(&tenant, &id));
         }
-        Ok(if self.repository.replace(url, version).await? { tickets } else { Vec::new() })
+        if !self.repository.replace(url, version).await? {
+            return Ok(Vec::new());
+        }
+        // What was parked before this write may have read the URL before it too, and did not call for a nearer look then.
+        if due.probe && !has_due && self.has_due(&tenant, &id).await? {
+            self.recheck_urls([(tenant, id)].into()).await?;
+        }
+        Ok(tickets)
+    }
+
+    /// Whether a delivery that is parked at the URL is due.
+    async fn has_due(&self, tenant: &Tenant, url_id: &UrlId) -> Result<bool> {
+        let parked = self.repository.list_parked(tenant, url_id, None, 1).await?;
+        Ok(parked.items.first().is_some_and(|earliest| earliest.due_at <= self.ports.clock.now()))
     }
 
     async fn look_at_job(&self, job: Loaded<JobRecord>) -> Result<Vec<Outgoing>> {
         let Loaded { record: mut job, version } = job;
-        job.look_at = look_at::after_look(self.ports.clock.now(), job.looks);
+        job.look_at = look_at::after_look(self.ports.clock.now());
         job.looks += 1;
         let ticket = job_ticket(&job.tenant, &job.id, Duration::ZERO);
         let written = self.repository.replace(job, version).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{ConflictRetries, Engine, Page, Result, Unavailable};
+use super::super::{ConflictRetries, Engine, Loaded, Page, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Query, Refused, Write};
 use crate::records::{
@@ -102,6 +102,13 @@ impl NextVersion {
     }
 }
 
+/// The record of a URL and its entry in the tenant's list. It is counted on `counter`.
+pub(in crate::engine) fn new_url(counter: &mut TenantVersion, record: UrlRecord) -> [Write; 2] {
+    let entry = UrlListEntry { tenant: record.tenant.clone(), id: record.id.clone() };
+    counter.urls += 1;
+    [Write::put(record, Expect::Absent), Write::put(entry, Expect::Any)]
+}
+
 impl Engine {
     pub async fn subscribe(
         &self,
@@ -161,7 +168,7 @@ impl Engine {
         Ok(self.repository.try_write(writes).await?)
     }
 
-    /// What is to be written for a URL that the tenant has not had before; nothing if it has. Such a URL is counted on `counter`,
+    /// What is to be written for a URL that one more subscription has. A URL that the tenant has not had before is counted on `counter`,
     /// which is to be written in the same transaction.
     pub(super) async fn ensure_url(
         &self,
@@ -169,14 +176,24 @@ impl Engine {
         (id, url): (&UrlId, &str),
         now: Timestamp,
     ) -> Result<Vec<Write>> {
-        let tenant = &counter.tenant;
-        if self.repository.get_url(tenant, id).await?.is_some() {
-            return Ok(Vec::new());
+        if let Some(Loaded { record: mut known, version }) =
+            self.repository.get_url(&counter.tenant, id).await?
+        {
+            known.add_subscription();
+            return Ok(vec![Write::put(known, Expect::Version(version))]);
         }
-        let record = UrlRecord::new(tenant.clone(), id.clone(), url.to_owned(), now);
-        let entry = UrlListEntry { tenant: tenant.clone(), id: id.clone() };
-        counter.urls += 1;
-        Ok(vec![Write::put(record, Expect::Absent), Write::put(entry, Expect::Any)])
+        let mut new = UrlRecord::new(counter.tenant.clone(), id.clone(), url.to_owned(), now);
+        new.subscriptions = Some(1);
+        Ok(new_url(counter, new).into())
+    }
+
+    /// What is to be written for a URL that one subscription fewer has.
+    pub(super) async fn release_url(&self, tenant: &Tenant, id: &UrlId) -> Result<Option<Write>> {
+        let Some(Loaded { record: mut url, version }) = self.repository.get_url(tenant, id).await? else {
+            return Ok(None);
+        };
+        url.remove_subscription(self.ports.clock.now(), self.settings.keep);
+        Ok(Some(Write::put(url, Expect::Version(version))))
     }
 
     /// Counts the memory of a subscription that takes `after` bytes instead of `before`. One that takes no more than before is

@@ -22,6 +22,7 @@ impl Engine {
                 Write::delete(guard_of(&found.record).key(), Expect::Any),
                 write,
             ]);
+            writes.extend(self.release_url(tenant, &found.record.url_id).await?);
             if self.repository.try_write(writes).await? {
                 self.send_job_ticket(&job).await;
                 return Ok(true);

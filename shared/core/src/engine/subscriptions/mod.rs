@@ -7,6 +7,7 @@ mod reassign;
 mod rotate_secret;
 mod update;
 
+pub(super) use create::new_url;
 pub use create::{NewSubscription, SubscribeError, TooLarge};
 pub use ping::PingError;
 pub use rotate_secret::RotateError;

@@ -92,6 +92,7 @@ impl Engine {
         if moved {
             let now = self.ports.clock.now();
             writes.extend(self.ensure_url(&mut next.counter, (&after.url_id, &after.url), now).await?);
+            writes.extend(self.release_url(&before.tenant, &before.url_id).await?);
         }
         writes.extend(next.writes());
         writes.push(Write::put(after.clone(), Expect::Version(*version)));

@@ -2,6 +2,8 @@
 
 mod announce;
 mod change_state;
+mod remove;
+mod restore;
 
 pub(super) use change_state::MAX_PARKED_COUNTED;
 pub use change_state::{ChangeUrlStateError, UrlStateChange};

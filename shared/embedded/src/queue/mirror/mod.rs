@@ -37,6 +37,8 @@ pub(super) struct Mirror {
     bytes: usize,
     /// Deleted from memory, but perhaps not yet from the file.
     deleting: HashSet<i64>,
+    /// Nothing is received any more: the counts in the file are final.
+    closed: bool,
 }
 
 impl Mirror {
@@ -55,6 +57,7 @@ impl Mirror {
             messages: 0,
             bytes: 0,
             deleting: HashSet::new(),
+            closed: false,
         }
     }
 
@@ -158,6 +161,7 @@ impl Mirror {
         self.wake(now);
         let mut taken = Taken::default();
         while max > 0
+            && !self.closed
             && taken.received.is_empty()
             && let Some((id, granted)) = self.next_group(max)
         {
@@ -190,6 +194,13 @@ impl Mirror {
             self.forget_if_empty(id);
         }
         taken
+    }
+
+    /// Hands out nothing from now on. Returns the receive counts that the file does not have.
+    pub(super) fn close(&mut self) -> Vec<(i64, u32)> {
+        self.closed = true;
+        let counted = self.entries.iter().filter(|(_, entry)| entry.received > entry.stored);
+        counted.map(|(id, entry)| (*id, entry.received)).collect()
     }
 
     /// The message that a receipt names, unless it was received again since.
@@ -280,6 +291,7 @@ impl Mirror {
         let schedule = self.delayed.first().map(|place| place.deliver_at.since(now.schedule));
         let real = self.invisible.first().map(|(until, _)| until.since(now.real));
         match (schedule, real) {
+            _ if self.closed => Wait::News,
             _ if self.can_serve() => Wait::Over,
             (None, None) => Wait::News,
             _ => Wait::Until {
