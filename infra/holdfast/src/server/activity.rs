@@ -83,12 +83,13 @@ impl Activity {
         }
     }
 
-    /// Whether the connection is to be closed after this request.
-    pub(super) fn is_last_request(&self) -> bool {
+    /// Whether the connection is to be closed after this request. `is_refused`: it had no valid key, and needed one. To look for a key takes
+    /// a read, so there is one for each connection.
+    pub(super) fn is_last_request(&self, is_refused: bool) -> bool {
         let is_stranger = self.holder().is_none();
         let requests =
             if is_stranger { self.requests_of_stranger.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
-        requests >= MAX_REQUESTS_OF_STRANGER || self.is_displaced()
+        requests >= MAX_REQUESTS_OF_STRANGER || (is_stranger && is_refused) || self.is_displaced()
     }
 
     pub(super) fn request_answered(&self) {

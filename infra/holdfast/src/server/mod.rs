@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::HeaderValue;
 use axum::http::header::CONNECTION;
+use axum::http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -92,7 +92,9 @@ pub(crate) async fn serve(
                 tokio::task::yield_now().await;
                 let mut response = answered.await;
                 activity.request_answered();
-                if let (true, Ok(response)) = (activity.is_last_request(), &mut response) {
+                if let Ok(response) = &mut response
+                    && activity.is_last_request(response.status() == StatusCode::UNAUTHORIZED)
+                {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
                 response

@@ -47,6 +47,7 @@ impl Server {
         let router = Router::new()
             .route("/healthz", get(|| async { "ok" }))
             .route("/key/{holder}", get(use_key))
+            .route("/refused", get(|| async { StatusCode::UNAUTHORIZED }))
             .route("/large", get(|| async { vec![b'x'; LARGE] }))
             .route("/body", post(|_: Bytes| async { "whole" }))
             .route("/body/{holder}", post(use_key_and_read));
@@ -419,6 +420,12 @@ async fn a_connection_without_a_valid_key_is_closed_after_a_few_requests() {
     let answers = rest(&mut stranger).await;
     assert_eq!(answers.matches("HTTP/1.1 200").count(), 16, "{answers}");
     assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+
+    let mut refused = server.connect().await;
+    let request = b"GET /refused HTTP/1.1\r\nhost: x\r\n\r\n";
+    refused.write_all(&request.repeat(2)).await.unwrap();
+    let answers = rest(&mut refused).await;
+    assert_eq!(answers.matches("HTTP/1.1 401").count(), 1, "{answers}");
 
     let mut customer = server.connect().await;
     for request in 0..20 {

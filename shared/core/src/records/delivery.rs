@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{IndexEntries, Key, Listed, StateEntry, Subscription, active_subscription};
 use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
-use crate::rules::delivery::{AttemptOutcome, Progress};
+use crate::rules::delivery::{AttemptNumber, AttemptOutcome, Progress};
 use crate::rules::reassign::{Reassignment, reassign};
 use crate::rules::schedule::Schedule;
 use crate::time::Timestamp;
@@ -147,9 +147,21 @@ impl Attempt {
     #[must_use]
     pub fn key(&self) -> Key {
         let Attempt { epoch, n, at, .. } = self;
+        let number = AttemptNumber { epoch: *epoch, n: *n };
         // The time tells a repeated attempt (after a crash) from the one before: both were made, both are shown.
-        let sort = format!("{}#attempt#{epoch:05}#{n:02}#{}", self.key.subscription_id, at.sort_key());
+        let sort = Self::prefix(&self.key.subscription_id, number) + &at.sort_key();
         Key::new(DeliveryRecord::partition(&self.key.tenant, &self.key.event_key), sort)
+    }
+
+    /// What the sort keys of all takes of one attempt begin with.
+    #[must_use]
+    pub fn prefix(id: &SubscriptionId, AttemptNumber { epoch, n }: AttemptNumber) -> String {
+        format!("{id}#attempt#{epoch:05}#{n:02}#")
+    }
+
+    #[must_use]
+    pub fn ended_at(&self) -> Timestamp {
+        self.at + Duration::from_millis(self.ms)
     }
 }
 
@@ -178,16 +190,10 @@ impl LoggedDelivery {
     /// The record that the delivery would have if it had not succeeded at once.
     #[must_use]
     pub fn into_record(self, schedule: &Schedule, keep: Duration) -> DeliveryRecord {
-        let ended_at = self.ended_at();
+        let ended_at = self.attempt.ended_at();
         let mut record = DeliveryRecord::new(self.delivery, schedule);
         record.progress.succeed(ended_at, keep);
         record
-    }
-
-    /// When the attempt succeeded.
-    #[must_use]
-    pub fn ended_at(&self) -> Timestamp {
-        self.attempt.at + Duration::from_millis(self.attempt.ms)
     }
 
     #[must_use]

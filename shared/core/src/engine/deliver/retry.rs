@@ -10,7 +10,7 @@ use super::super::{DeliveryLog, Engine, Loaded, Result};
 use super::attempt::Ready;
 use super::batch::{Handled, Slot, all_failed};
 use super::context::{Admission, DeliveryContext};
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
+use crate::ports::{BodyKey, Delay, Expect, Outgoing, Query, Write};
 use crate::records::{Attempt, DeliveryRecord, DeliveryTicket, LoggedDelivery};
 use crate::rules::claim::{OnTicket, on_ticket};
 use crate::rules::delivery::{AttemptNumber, AttemptOutcome};
@@ -21,6 +21,9 @@ pub(super) struct RetryTicket {
     /// It was received before.
     pub(super) redelivered: bool,
 }
+
+/// More than are made of one attempt, which is taken twice.
+const MAX_TAKEN: usize = 10;
 
 /// The delivery of a ticket, and its log if that was read.
 type Found = (Option<Loaded<DeliveryRecord>>, Option<LoggedDelivery>);
@@ -128,7 +131,12 @@ impl Engine {
     ) -> Result<Decision> {
         let now = self.ports.clock.both();
         let (record, links) = (&loaded.record, ticket.ticket.links);
-        Ok(match on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now) {
+        let decided = on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now);
+        let goes_on = matches!(decided, OnTicket::Expire | OnTicket::CountAsInterrupted | OnTicket::Claim);
+        if goes_on && self.end_if_it_succeeded(&loaded).await? {
+            return Ok(Decision::Send(None));
+        }
+        Ok(match decided {
             OnTicket::End => Decision::Send(None),
             OnTicket::ResendCurrent | OnTicket::WaitUntilDue => {
                 Decision::Send(next_ticket(record, now.schedule).and_then(|next| linked_after(links, next)))
@@ -153,10 +161,32 @@ impl Engine {
         })
     }
 
+    /// A function that made the attempt may have died, or could not reach the store any more, after it had logged a success.
+    async fn end_if_it_succeeded(&self, loaded: &Loaded<DeliveryRecord>) -> Result<bool> {
+        let DeliveryRecord { key, progress, .. } = &loaded.record;
+        let number = progress.number();
+        if progress.lease.is_none() || number.n == 0 {
+            return Ok(false);
+        }
+        let query = Query::of(DeliveryRecord::partition(&key.tenant, &key.event_key), MAX_TAKEN)
+            .prefix(Attempt::prefix(&key.subscription_id, number));
+        let attempts = self.repository.list::<Attempt>(query).await?.items;
+        let Some(success) = attempts.into_iter().find(|attempt| attempt.outcome == AttemptOutcome::Success)
+        else {
+            return Ok(false);
+        };
+        self.end_at(loaded, success.ended_at()).await?;
+        Ok(true)
+    }
+
     /// Another copy of the first attempt has succeeded.
     async fn end_as_logged(&self, loaded: &Loaded<DeliveryRecord>, logged: &LoggedDelivery) -> Result<()> {
+        self.end_at(loaded, logged.attempt.ended_at()).await
+    }
+
+    async fn end_at(&self, loaded: &Loaded<DeliveryRecord>, ended_at: Timestamp) -> Result<()> {
         let mut delivered = loaded.record.clone();
-        delivered.progress.succeed(logged.ended_at(), self.settings.keep);
+        delivered.progress.succeed(ended_at, self.settings.keep);
         // If another writer was faster, it decides what becomes of the delivery.
         self.repository.replace_delivery(loaded, delivered, Vec::new()).await?;
         Ok(())
