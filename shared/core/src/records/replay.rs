@@ -150,6 +150,12 @@ impl BulkReplay {
         }
     }
 
+    /// Whether a ticket of this step has something to do: the step is the next one, or the present one, which is not over.
+    #[must_use]
+    pub fn is_wanted(&self, step: u64) -> bool {
+        step == self.pace.step || (self.left > 0 && step + 1 == self.pace.step)
+    }
+
     pub fn claim_step(&mut self, now: Timestamp, failures: u64, generation: u64) {
         if generation != self.generation {
             self.generation = generation;
