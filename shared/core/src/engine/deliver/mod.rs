@@ -47,7 +47,8 @@ impl Engine {
                         .push((slot, async move { self.probe(&tenant, &url_id, until_real).await }.boxed()));
                 }
                 Ok(Message::Release { tenant, url_id, step, links }) => {
-                    let release = async move { self.release(&tenant, &url_id, step, links).await };
+                    let release =
+                        async move { self.release(&tenant, &url_id, step, links, until_real).await };
                     others.push((slot, release.boxed()));
                 }
                 Ok(Message::Announce { tenant, url_id }) => {
