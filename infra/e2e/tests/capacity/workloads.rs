@@ -126,7 +126,7 @@ pub(crate) async fn dead_url() -> Vec<Workload> {
         // The sample has steps of at most 256.
         scale: Scale::Times(10.0),
         meter: deployment.dynamo.take_meter(),
-        shown: &["parked", "by-state", "by-subscription", "sweep"],
+        shown: &["parked", "step", "by-state", "by-subscription", "sweep"],
     };
     vec![parking, probing, releasing]
 }

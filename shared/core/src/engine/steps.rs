@@ -10,8 +10,8 @@ use crate::ports::{AttemptResponse, FailureKind, Query, chain};
 use crate::records::{DeliveryRecord, Record, StepBatch};
 use crate::rules::release::{AttemptEnded, Release, StepOutcomes};
 
-/// Long after the step was judged. On the schedule's clock.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Long after the step was judged. In real time, like the judgement.
+const KEPT: Duration = Duration::from_secs(3600);
 /// How many batches one read brings.
 const PAGE: usize = 1_000;
 
@@ -64,7 +64,7 @@ impl Engine {
         if outcomes.0.is_empty() {
             return;
         }
-        let remove_at = self.ports.clock.now() + KEPT;
+        let remove_at = self.ports.clock.now() + self.ports.clock.to_schedule(KEPT);
         let batches = outcomes.0.into_iter().map(|((tenant, step), (batch, outcomes))| {
             let (tenant, step) = (tenant.clone(), step.clone());
             Record::StepBatch(StepBatch { tenant, step, batch, outcomes, remove_at })

@@ -9,8 +9,8 @@ use holdfast_core::records::{DeliveryRecord, Message, NewDelivery, ParkedPointer
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{StoreCall, block_on};
 
 use super::{HOUR, MINUTE, URL};
 
@@ -183,6 +183,8 @@ fn a_receiver_that_refuses_some_does_not_slow_its_release_down() {
     refuse_every_tenth(&world, &parked);
     let took = release_all(&mut world, parked.len(), |_| {});
     assert!(took < 2 * MINUTE, "{took:?}");
+    let counted_later = world.deliveries().into_iter().filter(|record| record.released_in.is_some());
+    assert_eq!(counted_later.count(), 0, "a retry says nothing about the step");
 }
 
 /// Of each second, one new event fails.
@@ -301,7 +303,7 @@ fn expired_deliveries_take_no_place_in_a_step() {
     let mut world = World::new(15, None);
     let subscription = world.subscribe(URL);
     world.change_url_state(&subscription, OperatorAction::Freeze);
-    for n in 0..30 {
+    for n in 0..300 {
         world.post(&format!("old {n}"));
     }
     while world.work() {}
@@ -313,4 +315,25 @@ fn expired_deliveries_take_no_place_in_a_step() {
     let delivered = world.receiver.requests();
     assert_eq!(delivered.len(), 1);
     assert_eq!(delivered[0].delivery, world.delivery("new", &subscription).id());
+}
+
+#[test]
+fn a_step_that_began_too_early_does_not_end_the_release() {
+    let mut world = World::new(16, None);
+    let subscription = world.subscribe(URL);
+    world.change_url_state(&subscription, OperatorAction::Freeze);
+    world.change_url_state(&subscription, OperatorAction::Enable);
+    world.queue.lose_all(QueueName::Retry);
+    let step = world.url(&subscription).releasing.unwrap().step;
+    let (tenant, url_id) = (world.tenant.clone(), subscription.url_id.clone());
+    world.send_ticket(Message::Release { tenant, url_id, step, links: 0 });
+    // It finds nothing parked, but only after two function timeouts.
+    world.scripted.hold_next(StoreCall::Query);
+    let slow = world.begin(QueueName::Retry);
+    world.pass(MINUTE + SECOND);
+    world.scripted.release();
+    slow.finish();
+    assert!(world.url(&subscription).releasing.is_some());
+    world.run_for(MINUTE);
+    assert_eq!(world.url(&subscription).releasing, None);
 }

@@ -15,6 +15,8 @@ use crate::time::Timestamp;
 
 /// How many are read, written and sent before the next: the first of a large step need not wait for the last.
 const PAGE: usize = 500;
+/// A small step looks at more than it releases, because some may have expired.
+const MIN_PAGE: usize = 100;
 /// How many deliveries are written in one transaction: two records each.
 const PER_WRITE: usize = 25;
 const CONCURRENT_WRITES: usize = 8;
@@ -33,7 +35,7 @@ impl Engine {
         let mut released = Released::default();
         let (mut after, mut spare_pages) = (None, 0);
         loop {
-            let limit = PAGE.min((step.size - released.count) as usize);
+            let limit = PAGE.min(MIN_PAGE.max((step.size - released.count) as usize));
             let page = match self.repository.list_parked(&step.tenant, &step.url_id, after, limit).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -63,9 +65,18 @@ impl Engine {
         pointers: &[ParkedPointer],
         released: &mut Released,
     ) -> Result<()> {
-        let keys: Vec<_> = pointers.iter().map(|pointer| DeliveryRecord::key(&pointer.key)).collect();
-        let found = self.repository.get_each::<DeliveryRecord>(&keys).await?;
         let now = self.ports.clock.now();
+        let mut places = step.size - released.count;
+        let mut takes_place = |pointer: &&ParkedPointer| {
+            let has_place = places > 0;
+            // What has expired is made dead, and takes none.
+            let is_expired = now > pointer.expires_at;
+            places -= u32::from(has_place && !is_expired);
+            has_place || is_expired
+        };
+        let chosen = pointers.iter().filter(|pointer| takes_place(pointer));
+        let keys: Vec<_> = chosen.map(|pointer| DeliveryRecord::key(&pointer.key)).collect();
+        let found = self.repository.get_each::<DeliveryRecord>(&keys).await?;
         let mut failed = None;
         let mut unparked = Vec::new();
         for found in found {
