@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use holdfast_core::engine::{DeliveryLog, Settings as EngineSettings};
 use holdfast_core::rules::guard::EgressPolicy;
+use holdfast_core::rules::release::DEFAULT_CEILING;
 use tracing::level_filters::LevelFilter;
 
 use crate::settings::{Mode, Settings};
@@ -97,6 +98,9 @@ struct CommonArgs {
     /// Maximum number of concurrent attempts to one URL: of first attempts, and again of retries.
     #[arg(long, value_name = "N", default_value_t = 128)]
     url_concurrency: usize,
+    /// Maximum number of parked deliveries that are released, or deliveries that a bulk replay replays, in one step of 5 s.
+    #[arg(long, value_name = "N", default_value_t = DEFAULT_CEILING)]
+    release_ceiling: u32,
     /// Maximum number of connections to the API from one address [default: an eighth of all; in development mode, all]
     #[arg(long, value_name = "N")]
     peer_connections: Option<usize>,
@@ -187,6 +191,7 @@ impl CommonArgs {
             },
             http_allowed: egress_policy.guard.http_allowed,
             secret_overlap: Duration::from_secs(self.secret_overlap_hours.saturating_mul(3_600)),
+            release_ceiling: self.release_ceiling,
             max_long_work: std::thread::available_parallelism()
                 .map_or(1, |threads| threads.get().div_ceil(2)),
             ..EngineSettings::default()

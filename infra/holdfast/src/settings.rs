@@ -88,6 +88,7 @@ impl Settings {
             first_concurrency = self.first_concurrency,
             retry_concurrency = self.retry_concurrency,
             url_concurrency = self.url_concurrency,
+            release_ceiling = self.engine.release_ceiling,
             "starting"
         );
     }

@@ -45,6 +45,8 @@ id!(/// 26 characters derived from event id and acceptance time: an id used agai
     EventKey);
 id!(/// `job_` and 26 characters.
     JobId);
+id!(/// Names one step of the release of a URL, or of a bulk replay.
+    StepId);
 id!(/// `key_` and 26 characters, derived from the key's hash.
     KeyId);
 

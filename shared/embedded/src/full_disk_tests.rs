@@ -24,7 +24,7 @@ fn body_key(n: u32) -> BodyKey {
 
 fn outgoing() -> Outgoing {
     Outgoing {
-        message: Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), links: 0 },
+        message: Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), step: None, links: 0 },
         delay: Delay::NONE,
     }
 }

@@ -162,6 +162,12 @@ impl MemoryStore {
         self.lock().looks.values().filter_map(BTreeSet::first).map(|(look_at, _)| *look_at).min()
     }
 
+    /// The record under this key, as it was written.
+    #[must_use]
+    pub fn record(&self, key: &Key) -> Option<Record> {
+        self.lock().records.get(key).map(|found| found.record.clone())
+    }
+
     /// Every record, in the order of the keys.
     #[must_use]
     pub fn all(&self) -> Vec<Record> {
@@ -186,10 +192,17 @@ impl Store for MemoryStore {
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
         let state = self.lock();
-        let from = Key::new(query.partition.clone(), query.prefix.as_str());
+        let mut from = Key::new(query.partition.clone(), query.prefix.as_str());
+        // One more than the limit shows whether there is more, and one may be where the page before ended.
+        let mut limit = usize::MAX;
+        if query.order == Order::Ascending {
+            from.sort = query.after.clone().unwrap_or_default().max(from.sort);
+            limit = query.limit.saturating_add(2);
+        }
         let found = state
             .records
             .range(from..)
+            .take(limit)
             .take_while(|(key, _)| key.partition == query.partition && key.sort.starts_with(&query.prefix))
             .map(|(key, found)| (key.sort.clone(), state.read(key, found)));
         Ok(page(found.collect(), query.after, query.order, query.limit, Clone::clone))

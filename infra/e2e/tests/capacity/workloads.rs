@@ -116,17 +116,17 @@ pub(crate) async fn dead_url() -> Vec<Workload> {
     };
     deployment.let_receivers_answer(200);
     change_state(&deployment, &subscription, OperatorAction::Enable).await;
-    // Until a step of the full size was made.
-    for _ in 0..10 {
+    // Until a step of 256 was made.
+    for _ in 0..9 * 5 {
         deployment.deliver(QueueName::Retry, BATCH, ALL).await;
-        deployment.clock.advance(Duration::from_secs(5));
+        deployment.clock.advance(Duration::from_secs(1));
     }
     let releasing = Workload {
         name: "its release, 2,560 every 5 s",
         // The sample has steps of at most 256.
         scale: Scale::Times(10.0),
         meter: deployment.dynamo.take_meter(),
-        shown: &["parked", "by-state", "by-subscription", "sweep"],
+        shown: &["parked", "step", "by-state", "by-subscription", "sweep"],
     };
     vec![parking, probing, releasing]
 }

@@ -94,9 +94,19 @@ async fn a_second_server_on_the_same_folder_is_refused_and_the_first_keeps_runni
 
 #[tokio::test]
 async fn all_invalid_flags_are_reported_together() {
-    let output =
-        refused(&["dev", "--listen", "0.0.0.0:0", "--speed", "0", "--http-timeout-ms", "40000"]).await;
-    for named in ["0.0.0.0:0", "--speed", "timeout"] {
+    let output = refused(&[
+        "dev",
+        "--listen",
+        "0.0.0.0:0",
+        "--speed",
+        "0",
+        "--http-timeout-ms",
+        "40000",
+        "--release-ceiling",
+        "0",
+    ])
+    .await;
+    for named in ["0.0.0.0:0", "--speed", "timeout", "release ceiling"] {
         assert!(output.contains(named), "{named} is not reported: {output}");
     }
     assert!(output.lines().count() >= 3, "{output}");

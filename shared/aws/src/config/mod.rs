@@ -32,6 +32,8 @@ const MAX_INDEX_BYTES: u64 = 32 << 20;
 const MAX_KEEP_DAYS: u64 = 3_650;
 const HOUR_S: u64 = 3_600;
 const MAX_OVERLAP_HOURS: u64 = 720;
+/// One invocation makes a step of a release, and has a few seconds for it.
+const MAX_RELEASE_CEILING: u64 = 10_000;
 /// Messages must stay invisible while a function handles them. AWS recommends six times its timeout.
 const VISIBILITY_PER_FUNCTION_TIMEOUT: u64 = 6;
 
@@ -145,6 +147,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
     let function_timeout_s = reader.number("HOLDFAST_FUNCTION_TIMEOUT_S", 1..=MAX_FUNCTION_S);
     let keep_days = reader.number("HOLDFAST_KEEP_DAYS", 1..=MAX_KEEP_DAYS);
     let secret_overlap_hours = reader.number("HOLDFAST_SECRET_OVERLAP_HOURS", 0..=MAX_OVERLAP_HOURS);
+    let release_ceiling = reader.number("HOLDFAST_RELEASE_CEILING", 1..=MAX_RELEASE_CEILING);
     let logs = [("all", DeliveryLog::All), ("trouble", DeliveryLog::Trouble)];
     let delivery_log = reader.choice("HOLDFAST_DELIVERY_LOG", &logs);
     let http_allowed = reader.choice("HOLDFAST_HTTP_TARGETS", &[("refuse", false), ("allow", true)]);
@@ -156,6 +159,7 @@ fn settings(reader: &mut Reader<'_>) -> Option<Settings> {
         http_allowed: http_allowed?,
         secret_overlap: Duration::from_secs(secret_overlap_hours? * HOUR_S),
         max_index_bytes: MAX_INDEX_BYTES,
+        release_ceiling: u32::try_from(release_ceiling?).unwrap_or(u32::MAX),
         ..Settings::default()
     };
     let faults = settings.faults();
@@ -225,6 +229,7 @@ impl Config {
             visibility_s = self.visibility.as_secs(),
             keep_days = settings.keep.as_secs() / DAY_S,
             secret_overlap_hours = settings.secret_overlap.as_secs() / HOUR_S,
+            release_ceiling = settings.release_ceiling,
             delivery_log = ?settings.delivery_log,
             http_allowed = settings.http_allowed,
             allowed_targets = ?self.egress_policy.guard.allow.iter().map(ToString::to_string).collect::<Vec<_>>(),

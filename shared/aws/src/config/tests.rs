@@ -7,7 +7,7 @@ use holdfast_core::rules::guard::EgressPolicy;
 
 use super::{ApiConfig, DeliverConfig, Faults, Trigger};
 
-const VALID: [(&str, &str); 17] = [
+const VALID: [(&str, &str); 18] = [
     ("HOLDFAST_STACK", "holdfast"),
     ("HOLDFAST_TABLE", "holdfast-table"),
     ("HOLDFAST_FIRST_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/first"),
@@ -21,6 +21,7 @@ const VALID: [(&str, &str); 17] = [
     ("HOLDFAST_VISIBILITY_S", "180"),
     ("HOLDFAST_KEEP_DAYS", "14"),
     ("HOLDFAST_SECRET_OVERLAP_HOURS", "24"),
+    ("HOLDFAST_RELEASE_CEILING", "2560"),
     ("HOLDFAST_DELIVERY_LOG", "all"),
     ("HOLDFAST_HTTP_TARGETS", "refuse"),
     ("HOLDFAST_TIME_SCALE", "1"),
@@ -49,6 +50,7 @@ fn a_valid_environment_is_accepted() {
     assert_eq!(common.settings.function_timeout, Duration::from_secs(30));
     assert_eq!(common.settings.keep, Duration::from_secs(14 * 86_400));
     assert_eq!(common.settings.delivery_log, DeliveryLog::All);
+    assert_eq!(common.settings.release_ceiling, 2_560);
     assert!(!common.settings.http_allowed);
     assert_eq!(common.egress_policy, EgressPolicy::default(), "strict by default");
     assert_eq!((common.visibility, common.time_scale), (Duration::from_secs(180), 1));
@@ -59,7 +61,7 @@ fn a_valid_environment_is_accepted() {
 
 #[test]
 fn each_fault_is_one_sentence_that_names_its_variable() {
-    let table: [(&[(&str, &str)], &str); 34] = [
+    let table: [(&[(&str, &str)], &str); 36] = [
         (&[("HOLDFAST_TABLE", "")], "HOLDFAST_TABLE is not set"),
         (&[("HOLDFAST_STACK", "")], "HOLDFAST_STACK is not set"),
         (&[("HOLDFAST_FIRST_QUEUE_URL", "")], "HOLDFAST_FIRST_QUEUE_URL is not set"),
@@ -83,6 +85,8 @@ fn each_fault_is_one_sentence_that_names_its_variable() {
         (&[("HOLDFAST_KEEP_DAYS", "6")], "HOLDFAST_KEEP_DAYS"),
         (&[("HOLDFAST_KEEP_DAYS", "99999999999999999999")], "HOLDFAST_KEEP_DAYS"),
         (&[("HOLDFAST_SECRET_OVERLAP_HOURS", "721")], "from 0 to 720"),
+        (&[("HOLDFAST_RELEASE_CEILING", "0")], "from 1 to 10000"),
+        (&[("HOLDFAST_RELEASE_CEILING", "10001")], "from 1 to 10000"),
         (&[("HOLDFAST_DELIVERY_LOG", "some")], "one of: all, trouble"),
         (&[("HOLDFAST_HTTP_TARGETS", "true")], "one of: refuse, allow"),
         (&[("HOLDFAST_ALLOWED_TARGETS", "10.0.0.0/8,x")], "HOLDFAST_ALLOWED_TARGETS: \"x\" is not a network"),

@@ -275,7 +275,10 @@ async fn every_message_carries_its_group() {
             message: Message::Release { tenant: tenant.clone(), url_id, step: 1, links: 0 },
             delay: Delay::NONE,
         },
-        Outgoing { message: Message::Job { tenant, id: JobId::new([1; 16]), links: 0 }, delay: Delay::NONE },
+        Outgoing {
+            message: Message::Job { tenant, id: JobId::new([1; 16]), step: None, links: 0 },
+            delay: Delay::NONE,
+        },
     ];
     for (name, url, by_url) in [
         (QueueName::First, &urls.first, false),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::tickets::{job_ticket, linked_after};
+use super::tickets::{job_step_ticket, job_ticket, linked_after};
 use super::{Engine, Loaded, Result};
 use crate::ids::{JobId, Tenant};
 use crate::ports::{Expect, Write};
@@ -17,6 +17,8 @@ pub(crate) struct RunningJob {
     version: u64,
     /// Where its ticket is in its chain.
     links: u32,
+    /// The step that its ticket names.
+    pub(super) step: Option<u64>,
 }
 
 impl Engine {
@@ -24,11 +26,12 @@ impl Engine {
         JobRecord { tenant: tenant.clone(), id, job, look_at: self.next_look_at_job(), looks: 0 }
     }
 
-    /// `links`: where its ticket was in its chain.
+    /// `step` is what its ticket names, and `links` where it was in its chain.
     pub(super) async fn resume_job(
         &self,
         tenant: &Tenant,
         id: &JobId,
+        step: Option<u64>,
         links: u32,
         until_real: Timestamp,
     ) -> Result<()> {
@@ -37,7 +40,7 @@ impl Engine {
             return Ok(());
         };
         let Loaded { record, version } = loaded;
-        let running = RunningJob { job: record.clone(), version, links };
+        let running = RunningJob { job: record.clone(), version, links, step };
         match record.job {
             Job::FanOut(fan_out) => self.fan_out(running, fan_out, until_real).await,
             Job::Reassign(work) => self.reassign(running, work, until_real).await,
@@ -75,6 +78,12 @@ impl Engine {
     /// A job that does not end in the time of one batch, or has to wait, goes on with another ticket. `wait` is on the schedule's clock.
     pub(super) async fn continue_job(&self, running: &RunningJob, wait: Duration) {
         let ticket = job_ticket(&running.job.tenant, &running.job.id, wait);
+        self.send_tickets(linked_after(running.links, ticket).into_iter().collect()).await;
+    }
+
+    /// The same for one step of the job.
+    pub(super) async fn continue_job_with_step(&self, running: &RunningJob, step: u64, wait: Duration) {
+        let ticket = job_step_ticket(&running.job.tenant, &running.job.id, step, wait);
         self.send_tickets(linked_after(running.links, ticket).into_iter().collect()).await;
     }
 

@@ -11,6 +11,7 @@
 //! | `tenants` | shows a tenant, and sets its quotas |
 //! | `inspect` | what can be seen of all that |
 //!
+//! `steps` counts what the deliveries of a release or bulk replay came to.
 //! `repository` has the typed reads and conditional writes that all of them share.
 //!
 //! Architecture Invariant: state lives in records, tickets are only hints, and any lost hint is sent again. (A first-attempt message is the
@@ -56,6 +57,7 @@ mod recover;
 mod replay;
 mod repository;
 mod settings;
+mod steps;
 mod subscriptions;
 mod tenants;
 mod tickets;

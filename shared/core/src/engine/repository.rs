@@ -226,17 +226,32 @@ impl Repository {
         with: Vec<Write>,
     ) -> Result<bool> {
         let mut writes = with;
-        let (old, new) = (pointer(&before.record).filter(|_| before.is_stored()), pointer(&after));
-        // When only the sweep looked at it, the pointer stays as it is.
-        if old != new {
-            let replaces = |old: &ParkedPointer| new.as_ref().is_some_and(|new| new.key() == old.key());
-            let gone = old.filter(|old| !replaces(old));
-            writes.extend(gone.map(|old| Write::delete(old.key(), Expect::Any)));
-            writes.extend(new.map(|new| Write::put(new, Expect::Any)));
-        }
-        writes.push(Write::put(after, before.expect()));
+        writes.extend(writes_of(before, after));
         self.try_write(writes).await
     }
+
+    /// The same for several, in one transaction. `false`: one of them was changed by another writer, and nothing was written.
+    pub(super) async fn replace_deliveries(
+        &self,
+        changes: Vec<(&Loaded<DeliveryRecord>, DeliveryRecord)>,
+    ) -> Result<bool> {
+        self.try_write(changes.into_iter().flat_map(|(before, after)| writes_of(before, after)).collect())
+            .await
+    }
+}
+
+fn writes_of(before: &Loaded<DeliveryRecord>, after: DeliveryRecord) -> Vec<Write> {
+    let mut writes = Vec::new();
+    let (old, new) = (pointer(&before.record).filter(|_| before.is_stored()), pointer(&after));
+    // When only the sweep looked at it, the pointer stays as it is.
+    if old != new {
+        let replaces = |old: &ParkedPointer| new.as_ref().is_some_and(|new| new.key() == old.key());
+        let gone = old.filter(|old| !replaces(old));
+        writes.extend(gone.map(|old| Write::delete(old.key(), Expect::Any)));
+        writes.extend(new.map(|new| Write::put(new, Expect::Any)));
+    }
+    writes.push(Write::put(after, before.expect()));
+    writes
 }
 
 fn pointer(record: &DeliveryRecord) -> Option<ParkedPointer> {

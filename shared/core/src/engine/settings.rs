@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use crate::rules::release::{DEFAULT_CEILING, MAX_CEILING};
 use crate::rules::schedule::Schedule;
 
 /// How many first-attempt successes are kept.
@@ -34,6 +35,8 @@ pub struct Settings {
     /// How many tenants at a time do work that keeps a thread busy for milliseconds, such as signing a large body. Fewer than there are
     /// threads, so that others need not wait for it.
     pub max_long_work: usize,
+    /// How many deliveries one step of a release or bulk replay lets go at most.
+    pub release_ceiling: u32,
 }
 
 impl Default for Settings {
@@ -49,6 +52,7 @@ impl Default for Settings {
             secret_overlap: Duration::from_secs(24 * 3600),
             slow_queue: false,
             max_long_work: 1,
+            release_ceiling: DEFAULT_CEILING,
         }
     }
 }
@@ -86,6 +90,28 @@ impl Settings {
         if self.secret_overlap > MAX_OVERLAP {
             faults.push("a replaced signing secret can stay valid for at most 720 hours".to_owned());
         }
+        if !(1..=MAX_CEILING).contains(&self.release_ceiling) {
+            let ceiling = self.release_ceiling;
+            faults.push(format!("the release ceiling is {ceiling}, but must be from 1 to {MAX_CEILING}"));
+        }
         faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_faults_are_named() {
+        assert_eq!(Settings::default().faults(), [] as [&str; 0]);
+        for release_ceiling in [0, MAX_CEILING + 1] {
+            let settings = Settings { keep: Duration::ZERO, release_ceiling, ..Settings::default() };
+            let expected = [
+                "deliveries must be kept for at least 7 days".to_owned(),
+                format!("the release ceiling is {release_ceiling}, but must be from 1 to 100000"),
+            ];
+            assert_eq!(settings.faults(), expected);
+        }
     }
 }

@@ -48,7 +48,13 @@ pub(super) fn release_ticket(tenant: &Tenant, url_id: &UrlId, step: u64, wait: D
 
 /// `wait` is on the schedule's clock.
 pub(super) fn job_ticket(tenant: &Tenant, id: &JobId, wait: Duration) -> Outgoing {
-    let message = Message::Job { tenant: tenant.clone(), id: id.clone(), links: 0 };
+    let message = Message::Job { tenant: tenant.clone(), id: id.clone(), step: None, links: 0 };
+    Outgoing { message, delay: Delay::at_most(wait) }
+}
+
+/// The same for one step of the job.
+pub(super) fn job_step_ticket(tenant: &Tenant, id: &JobId, step: u64, wait: Duration) -> Outgoing {
+    let message = Message::Job { tenant: tenant.clone(), id: id.clone(), step: Some(step), links: 0 };
     Outgoing { message, delay: Delay::at_most(wait) }
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{IndexEntries, Key, Listed, StateEntry, Subscription, active_subscription};
-use crate::ids::{DeliveryKey, EventKey, JobId, SubscriptionId, Tenant, UrlId};
+use crate::ids::{DeliveryKey, EventKey, JobId, StepId, SubscriptionId, Tenant, UrlId};
 use crate::rules::delivery::{AttemptNumber, AttemptOutcome, Progress};
 use crate::rules::reassign::{Reassignment, reassign};
 use crate::rules::schedule::Schedule;
@@ -21,6 +21,9 @@ pub struct DeliveryRecord {
     pub url: String,
     /// The bulk replay that replayed this delivery last, so that it does not do so twice.
     pub replayed_by: Option<JobId>,
+    /// The step of a release or bulk replay that is judged by the next attempt. `None`: no step waits for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released_in: Option<StepId>,
     pub progress: Progress,
 }
 
@@ -47,6 +50,7 @@ impl DeliveryRecord {
             url_id: new.url_id,
             url: new.url,
             replayed_by: None,
+            released_in: None,
         }
     }
 

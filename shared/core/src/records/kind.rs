@@ -1,7 +1,8 @@
 use super::{
     Attempt, AttemptSummaries, DeliveryRecord, EventRecord, HistoryEntry, JobRecord, KeyRecord,
-    LoggedDelivery, MinuteRecord, OperatorGuard, ParkedPointer, Record, ReplayRecord, Subscription,
-    SubscriptionChange, SubscriptionGuard, TenantRecord, TenantVersion, UrlListEntry, UrlRecord,
+    LoggedDelivery, MinuteRecord, OperatorGuard, ParkedPointer, Record, ReplayRecord, StepBatch,
+    Subscription, SubscriptionChange, SubscriptionGuard, TenantRecord, TenantVersion, UrlListEntry,
+    UrlRecord,
 };
 
 /// One kind of record, so that reads and writes can be typed.
@@ -57,6 +58,7 @@ kinds! {
     OperatorGuard => OperatorGuard,
     TenantRecord => Tenant,
     ReplayRecord => Replay,
+    StepBatch => StepBatch,
     MinuteRecord => Minute,
     AttemptSummaries => AttemptSummaries,
 }

@@ -33,6 +33,9 @@ pub enum Message {
     Job {
         tenant: Tenant,
         id: JobId,
+        /// Of a job that goes on in steps: the step that should be due, so that a copy of its ticket ends. `None`: whichever is next.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u64>,
         /// See [`DeliveryTicket::links`].
         #[serde(default, skip_serializing_if = "is_zero")]
         links: u32,

@@ -15,6 +15,7 @@
 //! | URL list entry | `urls#tenant` | `url id` |
 //! | tenant version | `tenant#tenant` | `version` |
 //! | change of a subscription | `changes#tenant` | `tenant version` |
+//! | outcomes of a release step | `step#tenant#step id` | `attempt of the batch` |
 //! | job | `job#tenant#job id` | `job` |
 //! | replay | `replay#tenant#job id` | `replay` |
 //! | minute of activity | `minutes#tenant` | `minute#engine` |
@@ -35,6 +36,7 @@ mod kind;
 mod message;
 mod replay;
 mod state_index;
+mod step;
 mod subscription;
 mod url;
 mod version;
@@ -53,6 +55,7 @@ pub use kind::Kind;
 pub use message::{DeliveryTicket, FirstAttempt, Message};
 pub use replay::{BulkReplay, ReplayDecision, ReplayOf, ReplayRecord, ReplayState, UrlReplay};
 pub use state_index::{StateEntry, StateIndex};
+pub use step::StepBatch;
 pub use subscription::{
     Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, active_subscription,
 };
@@ -159,6 +162,7 @@ pub enum Record {
     OperatorGuard(OperatorGuard),
     Tenant(TenantRecord),
     Replay(ReplayRecord),
+    StepBatch(StepBatch),
     Minute(MinuteRecord),
     AttemptSummaries(AttemptSummaries),
     /// A record that a newer release wrote. It is never written back: this release does not know all of its fields.
@@ -214,6 +218,7 @@ impl Record {
             Record::OperatorGuard(_) => OperatorGuard::key(),
             Record::Tenant(r) => TenantRecord::key(&r.tenant),
             Record::Replay(r) => ReplayRecord::key(&r.tenant, &r.id),
+            Record::StepBatch(r) => r.key(),
             Record::Minute(r) => r.key(),
             Record::AttemptSummaries(r) => r.key(),
             Record::Newer { key, .. } => key.clone(),
@@ -229,6 +234,7 @@ impl Record {
             Record::Replay(r) => IndexEntries::removed_at(r.remove_at),
             Record::Attempt(Attempt { remove_at, .. })
             | Record::SubscriptionChange(SubscriptionChange { remove_at, .. })
+            | Record::StepBatch(StepBatch { remove_at, .. })
             | Record::Minute(MinuteRecord { remove_at, .. })
             | Record::AttemptSummaries(AttemptSummaries { remove_at, .. }) => {
                 IndexEntries::removed_at(Some(*remove_at))

@@ -3,10 +3,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryRecord, Key};
-use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
+use crate::ids::{DeliveryKey, JobId, StepId, Tenant, UrlId};
 use crate::rules::delivery::{DeliveryState, Reason};
-use crate::rules::release::Release;
-use crate::time::Timestamp;
+use crate::rules::release::{Release, STEP_INTERVAL, spread};
+use crate::time::{Now, Timestamp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -111,10 +111,11 @@ pub struct BulkReplay {
     pub place: Option<String>,
     pub matched: u64,
     pub pace: Release,
-    /// The URL's generation when the last step was made: its failures were counted from zero if it is another one now.
-    pub generation: u64,
     /// How many deliveries of the present step are still to be replayed.
     pub left: u32,
+    /// How many of them were replayed.
+    #[serde(default)]
+    pub replayed_in_step: u32,
 }
 
 impl BulkReplay {
@@ -150,18 +151,43 @@ impl BulkReplay {
         }
     }
 
-    pub fn claim_step(&mut self, now: Timestamp, failures: u64, generation: u64) {
-        if generation != self.generation {
-            self.generation = generation;
-            self.pace.failures_before = 0;
-        }
-        self.left = self.pace.claim_step(now, failures);
+    /// Whether a ticket of this step has something to do: the step is the next one, or the present one, which is not over.
+    #[must_use]
+    pub fn is_wanted(&self, step: u64) -> bool {
+        step == self.pace.step || (self.left > 0 && step + 1 == self.pace.step)
+    }
+
+    pub fn claim_step(&mut self, now: Now, http_timeout: Duration) {
+        (_, self.left) = self.pace.claim_step(now, http_timeout);
+        self.replayed_in_step = 0;
+    }
+
+    /// The step that was claimed last.
+    fn present_step(&self) -> u64 {
+        self.pace.step.saturating_sub(1)
+    }
+
+    /// When the next ticket of the step that was claimed last is due.
+    #[must_use]
+    pub fn next_ticket_at(&self) -> Timestamp {
+        let began_at = self.pace.next_step_at - STEP_INTERVAL;
+        began_at + spread(self.replayed_in_step, self.replayed_in_step.saturating_add(self.left))
+    }
+
+    /// Names the step that was claimed last.
+    #[must_use]
+    pub fn step_id(&self) -> StepId {
+        self.pace.step_id(self.shown.id.as_str(), self.present_step())
     }
 
     pub fn count_done(&mut self) {
         self.matched += 1;
         self.shown.done += 1;
         self.left = self.left.saturating_sub(1);
+        self.replayed_in_step += 1;
+        if self.left == 0 {
+            self.pace.end_step(self.present_step(), self.replayed_in_step);
+        }
         self.show_matched();
     }
 

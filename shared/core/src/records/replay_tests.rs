@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::ids::{EventKey, SubscriptionId};
 use crate::records::NewDelivery;
+use crate::rules::release::StepOutcomes;
 use crate::rules::schedule::Schedule;
-use crate::time::Now;
 
 const KEEP: Duration = Duration::from_secs(14 * 86_400);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -39,9 +41,9 @@ fn asked_for(states: &[DeliveryState], created_at: Timestamp) -> BulkReplay {
         shown: ReplayRecord::new(&"default".into(), JobId::new([1; 16]), of, created_at),
         place: None,
         matched: 0,
-        pace: Release::begin(0, Now { schedule: created_at, real: created_at }, 0),
-        generation: 0,
+        pace: Release::begin(0, Now { schedule: created_at, real: created_at }),
         left: 0,
+        replayed_in_step: 0,
     }
 }
 
@@ -98,15 +100,23 @@ fn only_what_expired_in_the_window_is_meant() {
 }
 
 #[test]
-fn failures_of_another_generation_do_not_hide_new_ones() {
+fn a_step_of_a_replay_is_judged_by_what_it_replayed() {
     let mut replay = asked_for(&[DeliveryState::Dead], ACCEPTED);
+    let http_timeout = Duration::from_secs(5);
+    let now = Now { schedule: ACCEPTED, real: ACCEPTED };
+    let mut steps = BTreeSet::new();
     for left in [1, 2, 4] {
-        replay.claim_step(ACCEPTED, 80, 0);
+        replay.pace.judge_steps(
+            |_| Some(StepOutcomes { count: left / 2, ..StepOutcomes::default() }),
+            now.real,
+            100,
+        );
+        replay.claim_step(now, http_timeout);
         assert_eq!(replay.left, left);
+        assert!(steps.insert(replay.step_id()), "each step has a name of its own");
+        let step = replay.pace.step - 1;
+        assert!(replay.is_wanted(step) && replay.is_wanted(step + 1) && !replay.is_wanted(step + 2));
+        (0..left).for_each(|_| replay.count_done());
+        assert!(!replay.is_wanted(step), "it is over");
     }
-    // Enabled in between, so that the failures are counted from zero.
-    replay.claim_step(ACCEPTED, 3, 2);
-    assert_eq!(replay.left, 1);
-    replay.claim_step(ACCEPTED, 3, 2);
-    assert_eq!(replay.left, 2);
 }

@@ -156,8 +156,8 @@ impl UrlRecord {
 
     /// Starts to release parked deliveries, beginning with one.
     pub fn start_release(&mut self, now: Now) {
-        let step = self.releasing.map_or(0, |r| r.step + 1);
-        self.releasing = Some(Release::begin(step, now, self.health.window_failures));
+        let step = self.releasing.as_ref().map_or(0, |r| r.step + 1);
+        self.releasing = Some(Release::begin(step, now));
         self.look_again_at(Some(look_at::while_ticket_is_out(now.schedule)));
     }
 
@@ -169,7 +169,7 @@ impl UrlRecord {
             Some(release) => release.enabled_at_real = now.real,
             None => self.start_release(now),
         }
-        self.releasing.map_or(0, |release| release.step)
+        self.releasing.as_ref().map_or(0, |release| release.step)
     }
 
     pub fn end_release(&mut self) {
@@ -177,13 +177,11 @@ impl UrlRecord {
         self.look_again_at(None);
     }
 
-    /// Claims a step of the release. Returns the release and how many parked deliveries this step may release.
-    pub fn claim_release_step(&mut self, now: Timestamp) -> Option<(Release, u32)> {
-        let release = self.releasing.as_mut()?;
-        let size = release.claim_step(now, self.health.window_failures);
-        let release = *release;
-        self.look_again_at(Some(look_at::while_ticket_is_out(now)));
-        Some((release, size))
+    /// Claims a step of the release. Returns its number and how many parked deliveries it may release.
+    pub fn claim_release_step(&mut self, now: Now, http_timeout: Duration) -> Option<(u64, u32)> {
+        let claimed = self.releasing.as_mut()?.claim_step(now, http_timeout);
+        self.look_again_at(Some(look_at::while_ticket_is_out(now.schedule)));
+        Some(claimed)
     }
 
     /// Takes the right to make the one probe of these 10 minutes.
@@ -239,7 +237,7 @@ impl UrlRecord {
     pub fn looked_at(&mut self, has_due: bool, now: Timestamp) -> UrlLook {
         let mut due = UrlLook::default();
         if self.look_at.is_some_and(|look_at| look_at <= now) {
-            match (self.health.state, self.releasing) {
+            match (self.health.state, &self.releasing) {
                 (UrlState::Disabled, _) => due.probe = true,
                 (UrlState::Enabled, Some(release)) => due.release_step = Some(release.step),
                 (UrlState::Enabled, None) | (UrlState::Frozen, _) => {}

@@ -12,6 +12,7 @@ pub mod event_type;
 pub mod filter;
 pub mod guard;
 pub mod health;
+pub mod latencies;
 pub mod latency;
 pub mod look_at;
 pub mod matching;

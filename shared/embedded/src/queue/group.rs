@@ -183,7 +183,12 @@ mod tests {
     #[test]
     fn a_tenants_jobs_are_one_group_and_its_urls_are_one_each() {
         let job = |tenant: &str, n| {
-            GroupId::of(&Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]), links: 0 })
+            GroupId::of(&Message::Job {
+                tenant: tenant.into(),
+                id: JobId::new([n; 16]),
+                step: None,
+                links: 0,
+            })
         };
         let probe = |tenant: &str, url| {
             GroupId::of(&Message::Probe { tenant: tenant.into(), url_id: UrlId::of(url) })

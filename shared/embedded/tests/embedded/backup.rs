@@ -36,7 +36,7 @@ async fn has(embedded: &Embedded, n: u64) -> bool {
 async fn a_backup_while_writes_go_on_has_everything_acknowledged_before_it() {
     let (dir, parent) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let embedded = Arc::new(open(dir.path()));
-    let message = Message::Job { tenant: "a".into(), id: JobId::new([1; 16]), links: 0 };
+    let message = Message::Job { tenant: "a".into(), id: JobId::new([1; 16]), step: None, links: 0 };
     embedded.queue.send(QUEUE, vec![Outgoing { message, delay: Delay::NONE }]).await.unwrap();
     let written = Arc::new(AtomicU64::new(0));
     let writing = tokio::spawn({

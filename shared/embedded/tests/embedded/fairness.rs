@@ -239,7 +239,7 @@ fn two_jobs_of_a_tenant_run_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let embedded = open(&dir, &Options::default());
     let job = |tenant: &str, n| Outgoing {
-        message: Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]), links: 0 },
+        message: Message::Job { tenant: tenant.into(), id: JobId::new([n; 16]), step: None, links: 0 },
         delay: Delay::NONE,
     };
     block_on(async {

@@ -27,7 +27,7 @@ fn record() -> TenantVersion {
 
 fn message() -> Outgoing {
     Outgoing {
-        message: Message::Job { tenant: "a".into(), id: JobId::new([1; 16]), links: 0 },
+        message: Message::Job { tenant: "a".into(), id: JobId::new([1; 16]), step: None, links: 0 },
         delay: Delay::NONE,
     }
 }

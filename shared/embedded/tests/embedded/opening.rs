@@ -27,7 +27,7 @@ fn refusal(dir: &Path) -> OpenError {
 }
 
 fn job(n: u8) -> Message {
-    Message::Job { tenant: "default".into(), id: JobId::new([n; 16]), links: 0 }
+    Message::Job { tenant: "default".into(), id: JobId::new([n; 16]), step: None, links: 0 }
 }
 
 fn record(tenant: &str) -> Record {

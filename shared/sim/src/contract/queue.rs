@@ -199,7 +199,7 @@ pub async fn every_kind_of_message_survives(h: &dyn Harness) {
         ticket(1, 1),
         Message::Probe { tenant: tenant.clone(), url_id: url_id.clone() },
         Message::Release { tenant: tenant.clone(), url_id, step: u64::MAX, links: 0 },
-        Message::Job { tenant, id: JobId::new([9; 16]), links: 0 },
+        Message::Job { tenant, id: JobId::new([9; 16]), step: None, links: 0 },
     ];
     for message in messages {
         send(h, vec![now(message.clone())]).await;

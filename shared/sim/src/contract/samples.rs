@@ -8,7 +8,7 @@ use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
     Attempt, AttemptSummaries, AttemptSummary, BulkReplay, DeliveryRecord, EventRecord, IdPhase, Job,
     JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord,
-    Subscription, TenantVersion, UrlRecord, UrlReplay,
+    StepBatch, Subscription, TenantVersion, UrlRecord, UrlReplay,
 };
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::rules::access::Role;
@@ -17,7 +17,7 @@ use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::rules::quota::{MAX_QUOTA, Quotas};
-use holdfast_core::rules::release::Release;
+use holdfast_core::rules::release::{AttemptEnded, Release, StepOutcomes};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::rules::signing::Secret;
 use holdfast_core::time::Now;
@@ -136,6 +136,15 @@ pub(super) fn url(n: u8) -> UrlRecord {
     UrlRecord::new(tenant(), url_id(n), format!("https://example.com/{n}"), at(0))
 }
 
+/// A URL whose release has made a step.
+pub(super) fn releasing_url() -> UrlRecord {
+    let mut url = url(3);
+    let now = Now { schedule: at(2), real: at(2) };
+    url.start_release(now);
+    url.claim_release_step(now, Duration::from_secs(5)).expect("a step");
+    url
+}
+
 pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
     Outcome { success, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }
 }
@@ -230,17 +239,37 @@ pub(super) fn replay() -> ReplayRecord {
 
 /// A bulk replay in the middle of its work.
 pub(super) fn replay_job() -> JobRecord {
+    let now = Now { schedule: at(2), real: at(2) };
+    let mut pace = Release::begin(0, now);
+    pace.claim_step(now, Duration::from_secs(5));
+    pace.first_steps.latencies.count(Duration::from_millis(50));
     let work = BulkReplay {
         wanted: url_replay(),
         shown: replay(),
         place: Some("a place".into()),
         matched: u64::MAX,
-        pace: Release::begin(0, Now { schedule: at(2), real: at(2) }, 7),
-        generation: 1,
+        pace,
         left: 256,
+        replayed_in_step: 3,
     };
     let job = Job::Replay(Box::new(work));
     JobRecord { tenant: tenant(), id: replay().id, job, look_at: at(3), looks: 0 }
+}
+
+/// The outcomes of one batch of a step.
+pub(super) fn step_batch() -> StepBatch {
+    let mut outcomes = StepOutcomes::default();
+    for (success, took_ms) in [(true, 12), (false, 5_000)] {
+        let took = Duration::from_millis(took_ms);
+        outcomes.add_attempt(AttemptEnded { success, is_overload: !success, took });
+    }
+    StepBatch {
+        tenant: tenant(),
+        step: Release::begin(0, Now { schedule: at(2), real: at(2) }).step_id(url_id(1).as_str(), 7),
+        batch: delivery_key(1, 1).id(),
+        outcomes,
+        remove_at: at(3_600),
+    }
 }
 
 pub(super) fn operator_key() -> KeyRecord {

@@ -8,8 +8,9 @@ use holdfast_core::time::Now;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, attempt_summaries, delivery, event, logged, minute, operator_key, outcome, parked, replay,
-    replay_job, subscription, subscription_record, tenant, tenant_version, url, url_id,
+    at, attempt, attempt_summaries, delivery, event, logged, minute, operator_key, outcome, parked,
+    releasing_url, replay, replay_job, step_batch, subscription, subscription_record, tenant, tenant_version,
+    url, url_id,
 };
 
 const NOW: Now =
@@ -80,6 +81,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::Attempt(attempt(1, 1)),
         Record::Parked(parked(1, 1, 5)),
         Record::Url(url(1)),
+        Record::Url(releasing_url()),
         Record::UrlListEntry(UrlListEntry { tenant: tenant(), id: url_id(1) }),
         Record::SubscriptionGuard(guard),
         Record::SubscriptionChange(change),
@@ -89,6 +91,7 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::AttemptSummaries(attempt_summaries()),
         Record::Replay(replay()),
         Record::Job(replay_job()),
+        Record::StepBatch(step_batch()),
         Record::Key(operator_key()),
         Record::OperatorGuard(OperatorGuard { changes: u64::MAX }),
         Record::Tenant(TenantRecord { tenant: tenant(), created_at_real: at(1) }),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Sender};
-use holdfast_core::records::Record;
+use holdfast_core::records::{Record, UrlRecord};
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
@@ -46,6 +46,8 @@ struct Inner {
     shortages: HashMap<String, (Shortage, u32)>,
     /// How long these take to answer, beside the time that passes while they are held.
     slow: HashMap<String, Duration>,
+    /// Deliveries that are refused for good, by id.
+    refused: HashSet<String>,
     /// The next request to each of these is answered only when it is let go.
     to_hold: HashSet<String>,
     seen: Vec<Request>,
@@ -107,6 +109,11 @@ impl Receiver {
         self.lock().failures.insert(url.to_owned(), times);
     }
 
+    /// The delivery with this id is answered with 400 whenever it comes.
+    pub fn refuse(&self, delivery: String) {
+        self.lock().refused.insert(delivery);
+    }
+
     /// This URL's answers take so long, as its senders see it. No time passes.
     pub fn answer_after(&self, url: &str, takes: Duration) {
         self.lock().slow.insert(url.to_owned(), takes);
@@ -127,13 +134,10 @@ impl Receiver {
     }
 
     fn state_of(&self, url: &str) -> (UrlState, Timestamp) {
-        let id = UrlId::of(url);
-        let record = self.store.all().into_iter().find_map(|record| match record {
-            Record::Url(record) if record.tenant == self.tenant && record.id == id => Some(record),
-            _ => None,
-        });
-        record
-            .map_or((UrlState::Enabled, Timestamp::ZERO), |record| (record.health.state, record.health.since))
+        match self.store.record(&UrlRecord::key(&self.tenant, &UrlId::of(url))) {
+            Some(Record::Url(record)) => (record.health.state, record.health.since),
+            _ => (UrlState::Enabled, Timestamp::ZERO),
+        }
     }
 }
 
@@ -157,7 +161,8 @@ impl Sender for Receiver {
             self.gate.wait().await;
         }
         let mut inner = self.lock();
-        let answer = inner.next_answer(&request.url);
+        let is_refused = inner.refused.contains(&inner.seen[number].delivery);
+        let answer = if is_refused { with_status(400) } else { inner.next_answer(&request.url) };
         inner.seen[number].status = status_of(&answer);
         let slow = inner.slow.get(&request.url).copied().unwrap_or_default();
         Ok(AttemptResult { response: answer, took: self.clock.now_real().since(arrived.real) + slow })

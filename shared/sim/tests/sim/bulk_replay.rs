@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_core::ids::UrlId;
 use holdfast_core::ports::{Clock, QueueName, Settlement};
-use holdfast_core::records::{Record, ReplayRecord, ReplayState, UrlReplay};
+use holdfast_core::records::{Message, Record, ReplayRecord, ReplayState, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_sim::block_on;
@@ -104,5 +104,55 @@ fn without_time_left_it_goes_on_with_a_new_ticket() {
     let shown = block_on(world.engine.view_replay(&world.tenant, &begun.id)).unwrap().unwrap();
     assert_eq!((shown.state, shown.done), (ReplayState::Running, 0));
     world.run_for(HOUR);
+    assert_each_replayed_once(&world, &begun);
+}
+
+/// The tickets of jobs that wait on the retry queue.
+fn job_tickets(world: &World) -> Vec<Message> {
+    let messages = world.queue.messages(QueueName::Retry).into_iter().map(|(message, _)| message);
+    messages.filter(|message| matches!(message, Message::Job { .. })).collect()
+}
+
+fn pass_seconds(world: &mut World, seconds: usize) {
+    for _ in 0..seconds {
+        world.pass(Duration::from_secs(1));
+        while world.work() {}
+    }
+}
+
+/// As in a function whose clock is behind that of the one that sent the ticket.
+#[test]
+fn early_tickets_are_sent_on_to_their_due_time() {
+    let (mut world, url_id) = world_with_ended(2);
+    while world.work() {}
+    let begun = replay_all(&world, &url_id);
+    let began_at = world.clock.now();
+    while world.clock.now().since(began_at) < Duration::from_secs(20) {
+        while world.work() {}
+        world.pass(Duration::from_secs(1));
+        assert!(job_tickets(&world).len() <= 1, "{:?}", job_tickets(&world));
+        let early = world.queue.messages(QueueName::Retry);
+        world.queue.lose_all(QueueName::Retry);
+        early.into_iter().for_each(|(ticket, _)| world.send_ticket(ticket));
+    }
+    // Steps of 1, 2, 4 and 2.
+    assert_each_replayed_once(&world, &begun);
+}
+
+#[test]
+fn a_ticket_that_comes_again_after_its_step_ends() {
+    let (mut world, url_id) = world_with_ended(3);
+    while world.work() {}
+    let begun = replay_all(&world, &url_id);
+    while world.work() {}
+    for _ in 0..3 {
+        let ticket = job_tickets(&world).pop().unwrap();
+        pass_seconds(&mut world, 5);
+        let after = job_tickets(&world);
+        world.send_ticket(ticket);
+        while world.work() {}
+        assert_eq!(job_tickets(&world), after);
+    }
+    pass_seconds(&mut world, 5);
     assert_each_replayed_once(&world, &begun);
 }

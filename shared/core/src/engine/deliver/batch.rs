@@ -90,7 +90,8 @@ mod tests {
     use crate::records::Message;
 
     fn received(count: usize) -> Vec<Received> {
-        let message = Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), links: 0 };
+        let message =
+            Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), step: None, links: 0 };
         let one = Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 };
         vec![one; count]
     }

@@ -47,14 +47,15 @@ impl Engine {
                         .push((slot, async move { self.probe(&tenant, &url_id, until_real).await }.boxed()));
                 }
                 Ok(Message::Release { tenant, url_id, step, links }) => {
-                    let release = async move { self.release(&tenant, &url_id, step, links).await };
+                    let release =
+                        async move { self.release(&tenant, &url_id, step, links, until_real).await };
                     others.push((slot, release.boxed()));
                 }
                 Ok(Message::Announce { tenant, url_id }) => {
                     others.push((slot, async move { self.announce(&tenant, &url_id).await }.boxed()));
                 }
-                Ok(Message::Job { tenant, id, links }) => {
-                    let resume = async move { self.resume_job(&tenant, &id, links, until_real).await };
+                Ok(Message::Job { tenant, id, step, links }) => {
+                    let resume = async move { self.resume_job(&tenant, &id, step, links, until_real).await };
                     others.push((slot, resume.boxed()));
                 }
                 Err(unreadable) => batch.cannot_read(slot, unreadable),

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::{join, join_all, join3};
+use futures_util::future::{join, join_all, join4};
 
+use super::super::steps::BatchOutcomes;
 use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
 use super::super::{ConflictRetries, DeliveryLog, Engine, Result};
 use super::attempt::Attempted;
@@ -33,8 +34,11 @@ fn outcomes_in_order(mut attempted: Vec<&Attempted>) -> Vec<Outcome> {
 impl Engine {
     /// One result per attempt, in their order.
     pub(crate) async fn record_outcomes(&self, attempted: &[Attempted]) -> Vec<Result<()>> {
-        let (mut tickets, (), recorded) = join3(
+        let mut on_steps = BatchOutcomes::default();
+        attempted.iter().filter(|one| !one.is_ours).for_each(|one| on_steps.add_attempt(one));
+        let (mut tickets, (), (), recorded) = join4(
             self.count_on_urls(attempted),
+            self.count_on_steps(on_steps),
             self.log_successes(attempted),
             self.record_deliveries(attempted),
         )
@@ -89,7 +93,7 @@ impl Engine {
         let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
         tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
         let mut tickets = vec![announce_ticket(&after.tenant, &after.id)];
-        if let (true, Some(release)) = (before.health.state != UrlState::Enabled, after.releasing) {
+        if let (true, Some(release)) = (before.health.state != UrlState::Enabled, &after.releasing) {
             tickets.push(release_ticket(&after.tenant, &after.id, release.step, Duration::ZERO));
         }
         tickets
@@ -184,6 +188,7 @@ impl Engine {
     /// The delivery as this attempt leaves it.
     fn after_attempt(&self, one: &Attempted, record: &DeliveryRecord) -> DeliveryRecord {
         let mut record = record.clone();
+        record.released_in = None;
         let (schedule, keep) = (&self.settings.schedule, self.settings.keep);
         record.progress.apply(&one.end(), schedule, self.ports.clock.now(), keep);
         record

@@ -1,10 +1,11 @@
 //! Follows tickets to deliveries. An attempt is claimed before it is made.
 
 use bytes::Bytes;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use super::super::recover::ParkedUrls;
 use super::super::repository::typed;
+use super::super::steps::BatchOutcomes;
 use super::super::tickets::{delivery_ticket, linked_after, next_ticket};
 use super::super::{DeliveryLog, Engine, Loaded, Result};
 use super::attempt::Ready;
@@ -41,8 +42,10 @@ enum Decision {
 /// A due delivery once its context was looked at.
 enum Claim {
     Ready(Box<Ready>),
+    /// With the step that released it, which does not count on the receiver then.
     Parked(Box<DeliveryRecord>),
-    /// Another function took it, or it is dead.
+    Dead(Box<DeliveryRecord>),
+    /// Another function took it.
     Over,
 }
 
@@ -233,16 +236,27 @@ impl Engine {
             (slot, claim)
         }))
         .await;
-        let (mut handled, mut ready) = (Handled::new(), Vec::new());
+        let (mut handled, mut ready, mut not_attempted) = (Handled::new(), Vec::new(), Vec::new());
         for (slot, claim) in claims {
             match claim {
                 Ok(Claim::Ready(one)) => ready.push((slot, *one)),
-                Ok(Claim::Parked(record)) => parked.push((slot, *record)),
+                Ok(Claim::Parked(record)) => {
+                    not_attempted.push(record.clone());
+                    parked.push((slot, *record));
+                }
+                Ok(Claim::Dead(record)) => {
+                    not_attempted.push(record);
+                    handled.push((slot, Ok(())));
+                }
                 Ok(Claim::Over) => handled.push((slot, Ok(()))),
                 Err(error) => handled.push((slot, Err(error))),
             }
         }
-        handled.extend(self.attempt_all(ready, &context, until_real).await);
+        let mut on_steps = BatchOutcomes::default();
+        not_attempted.iter().for_each(|record| on_steps.add_not_attempted(record));
+        let (attempted, ()) =
+            join(self.attempt_all(ready, &context, until_real), self.count_on_steps(on_steps)).await;
+        handled.extend(attempted);
         handled
     }
 
@@ -256,14 +270,15 @@ impl Engine {
         match context.admission(&record.key)? {
             Admission::Dead(reason) => {
                 self.make_dead(&due, reason).await?;
-                Ok(Claim::Over)
+                Ok(Claim::Dead(Box::new(record)))
             }
             Admission::Park { subscription } => {
                 record.retarget(&subscription);
+                let released_in = record.released_in.take();
                 record.progress.park();
                 // If another writer was faster, it decides what becomes of the delivery.
                 self.repository.replace_delivery(&due, record.clone(), Vec::new()).await?;
-                Ok(Claim::Parked(Box::new(record)))
+                Ok(Claim::Parked(Box::new(DeliveryRecord { released_in, ..record })))
             }
             Admission::Attempt { subscription, allowed_by } => {
                 record.retarget(&subscription);

@@ -12,6 +12,7 @@ impl Engine {
     /// `false`: another writer changed the record in the meantime.
     pub(crate) async fn make_dead(&self, delivery: &Loaded<DeliveryRecord>, reason: Reason) -> Result<bool> {
         let mut dead = delivery.record.clone();
+        dead.released_in = None;
         dead.progress.die(reason, self.ports.clock.now(), self.settings.keep);
         self.repository.replace_delivery(delivery, dead, Vec::new()).await
     }

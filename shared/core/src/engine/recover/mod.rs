@@ -5,6 +5,7 @@ mod probe;
 mod recheck;
 mod release;
 mod sweep;
+mod unpark;
 
 pub(super) use recheck::ParkedUrls;
 pub use sweep::SweepReport;

@@ -10,15 +10,13 @@ use super::super::{ConflictRetries, Engine, Result, Unavailable};
 use super::ReplayError;
 use super::candidates::Candidate;
 use crate::ids::{JobId, Tenant};
-use crate::ports::{Expect, Outgoing, Write};
+use crate::ports::{Delay, Expect, Outgoing, Write};
 use crate::records::{BulkReplay, Job, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay};
-use crate::rules::release::Release;
+use crate::rules::release::{Release, STEP_INTERVAL};
 use crate::time::Timestamp;
 
 /// How many deliveries are looked at in one go, and replayed at the same time.
 const PAGE: usize = 128;
-/// How far the clocks of two functions may differ. A ticket that is earlier than that is a copy of one that comes when it is due.
-const MAX_CLOCK_SKEW: Duration = Duration::from_secs(1);
 
 /// What became of one delivery.
 enum Replayed {
@@ -32,8 +30,9 @@ enum Replayed {
 impl Engine {
     /// `None`: there is no such URL.
     pub async fn replay_url(&self, tenant: &Tenant, wanted: UrlReplay) -> Result<Option<ReplayRecord>> {
-        let Some(url) = self.repository.get_url(tenant, &wanted.url_id).await? else { return Ok(None) };
-        let health = &url.record.health;
+        if self.repository.get_url(tenant, &wanted.url_id).await?.is_none() {
+            return Ok(None);
+        }
         let now = self.ports.clock.both();
         let id = JobId::new(self.random());
         let shown = ReplayRecord::new(tenant, id.clone(), ReplayOf::Url(wanted.clone()), now.schedule);
@@ -42,9 +41,9 @@ impl Engine {
             shown,
             place: None,
             matched: 0,
-            pace: Release::begin(0, now, health.window_failures),
-            generation: health.generation,
+            pace: Release::begin(0, now),
             left: 0,
+            replayed_in_step: 0,
         };
         (work.shown.matched, work.shown.more) = self.count_candidates(tenant, &work).await?;
         let job = self.new_job(tenant, id, Job::Replay(Box::new(work.clone())));
@@ -64,6 +63,10 @@ impl Engine {
         mut work: BulkReplay,
         until_real: Timestamp,
     ) -> Result<()> {
+        // A copy of a ticket whose step is over. The ticket of the next step is out, or the sweep sends it.
+        if running.step.is_some_and(|step| !work.is_wanted(step)) {
+            return Ok(());
+        }
         // A step that another function began and did not end is ended first.
         if work.left == 0 && !self.claim_replay_step(&mut running, &mut work).await? {
             return Ok(());
@@ -90,7 +93,7 @@ impl Engine {
             }
             if work.left == 0 {
                 let wait = work.pace.next_step_at.since(self.ports.clock.now());
-                self.continue_job(&running, wait).await;
+                self.continue_job_with_step(&running, work.pace.step, wait).await;
                 return Ok(());
             }
         }
@@ -100,15 +103,19 @@ impl Engine {
     async fn claim_replay_step(&self, running: &mut RunningJob, work: &mut BulkReplay) -> Result<bool> {
         let early = work.pace.next_step_at.since(self.ports.clock.now());
         if !early.is_zero() {
-            if early <= MAX_CLOCK_SKEW {
-                self.continue_job(running, early).await;
-            }
+            // The clock of the function that sent it may be ahead, and a queue may be early.
+            self.continue_job_with_step(running, work.pace.step, early).await;
             return Ok(false);
         }
-        let url = self.repository.get_url(&running.job.tenant, &work.wanted.url_id).await?;
-        let health = url.map(|url| url.record.health);
-        let (failures, generation) = health.map_or((0, 0), |h| (h.window_failures, h.generation));
-        work.claim_step(self.ports.clock.now(), failures, generation);
+        let id = work.shown.id.clone();
+        let outcomes = self.load_step_outcomes(&running.job.tenant, id.as_str(), &work.pace).await?;
+        let now = self.ports.clock.both();
+        work.pace.judge_steps(|step| outcomes.get(&step).cloned(), now.real, self.settings.release_ceiling);
+        if work.pace.is_behind() {
+            self.continue_job_with_step(running, work.pace.step, STEP_INTERVAL).await;
+            return Ok(false);
+        }
+        work.claim_step(now, self.settings.http_timeout);
         self.put_bulk_replay(running, work).await
     }
 
@@ -134,12 +141,14 @@ impl Engine {
             let work = &*work;
             join_all(some.iter().map(|candidate| self.replay_candidate(work, candidate))).await
         };
+        let now = self.ports.clock.now();
         let mut tickets = Vec::new();
         let mut failed = None;
         for one in replayed {
             match one {
                 Ok(Replayed::Done(ticket)) => {
-                    tickets.extend(ticket);
+                    let wait = work.next_ticket_at().since(now);
+                    tickets.extend(ticket.map(|ticket| Outgoing { delay: Delay::at_most(wait), ..ticket }));
                     work.count_done();
                 }
                 Ok(Replayed::Impossible) => work.count_skipped(true),
@@ -167,7 +176,7 @@ impl Engine {
                 ReplayDecision::Ignore => return Ok(Replayed::Ignored),
                 ReplayDecision::Replay => {}
             }
-            match self.start_epoch(&delivery, Some(&work.shown.id), Vec::new()).await {
+            match self.start_epoch(&delivery, Some(work), Vec::new()).await {
                 Ok(Some(ticket)) => return Ok(Replayed::Done(Some(ticket))),
                 Ok(None) => {
                     retries.again(delivery.record.key.id())?;

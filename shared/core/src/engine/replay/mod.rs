@@ -8,7 +8,7 @@ use super::{Change, ConflictRetries, Engine, Loaded, Result, Settings, Unavailab
 use crate::ids::{DeliveryKey, JobId, Tenant};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{
-    DeliveryRecord, EventRecord, LoggedDelivery, ReplayOf, ReplayRecord, active_subscription,
+    BulkReplay, DeliveryRecord, EventRecord, LoggedDelivery, ReplayOf, ReplayRecord, active_subscription,
 };
 use crate::rules::delivery::{DeliveryState, Reason};
 
@@ -62,7 +62,7 @@ impl Engine {
     async fn start_epoch(
         &self,
         finished: &Loaded<DeliveryRecord>,
-        bulk: Option<&JobId>,
+        bulk: Option<&BulkReplay>,
         with: Vec<Write>,
     ) -> Result<Option<Outgoing>, ReplayError> {
         let key = &finished.record.key;
@@ -79,7 +79,10 @@ impl Engine {
         self.keep_event(&finished.record).await?;
         let mut record = finished.record.clone();
         record.progress.replay(&self.settings.schedule, self.ports.clock.now());
-        record.replayed_by = bulk.cloned().or(record.replayed_by);
+        if let Some(bulk) = bulk {
+            record.replayed_by = Some(bulk.shown.id.clone());
+        }
+        record.released_in = bulk.map(BulkReplay::step_id);
         let ticket = delivery_ticket(&record, Delay::NONE);
         Ok(self.repository.replace_delivery(finished, record, with).await?.then_some(ticket))
     }

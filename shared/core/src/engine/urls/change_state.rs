@@ -73,7 +73,7 @@ impl Engine {
         let changed = self.repository.update(UrlRecord::key(tenant, url_id), decide).await?;
         let (url, changed) = changed.ok_or(ChangeUrlStateError::Unknown)?;
         let mut tickets = Vec::new();
-        if let (OperatorAction::Enable, Some(release)) = (action, url.releasing) {
+        if let (OperatorAction::Enable, Some(release)) = (action, &url.releasing) {
             tickets.push(release_ticket(tenant, url_id, release.step, Duration::ZERO));
         }
         if changed {
