@@ -1,4 +1,4 @@
-//! Runs whole worlds in virtual time and checks the promises in each: `infra/docs/simulation.md`.
+//! Runs whole worlds in virtual time and checks the promises in each: see `shared/sim/README.md`.
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
 //! Whole worlds in virtual time: producers, people, receivers, functions with clocks of their own, and faults everywhere, all from one
-//! seed. The use-cases are the real ones. See `infra/docs/simulation.md`.
+//! seed. The use-cases are the real ones. `shared/sim/README.md` says how to run, read and extend it.
 
 mod checks;
 mod counts;
