@@ -16,7 +16,7 @@ pub(crate) fn load(database: &Database, speed: u32) -> Result<MachineClock> {
     if stored.is_some() || speed != 1 {
         database.set_meta(META, &serde_json::to_string(&anchor)?)?;
     }
-    Ok(MachineClock::anchored(anchor))
+    Ok(MachineClock::anchored(anchor).steadily())
 }
 
 #[cfg(test)]

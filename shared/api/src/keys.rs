@@ -68,7 +68,7 @@ pub(crate) async fn create(
     KeyCreator { engine }: KeyCreator,
     body: RequestBody,
 ) -> Result<Response, Problem> {
-    let now_real = engine.clock().now_real();
+    let now_real = engine.clock().wall();
     let (new, _held) = body.parse(move |body| parse_new_key(body, now_real)).await?;
     let created = engine.create_key(new).await?;
     let key = KeyJson { key: Some(&created.text), ..KeyJson::of(&created.record) };

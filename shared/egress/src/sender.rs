@@ -111,7 +111,7 @@ impl HttpSender {
     async fn finish(&self, received: Received, deadline: Instant) -> Result<AttemptResponse, Shortage> {
         let Received { response, metered } = received;
         let status = response.status().as_u16();
-        let retry_after = retry_after::parse(response.headers(), self.clock.now_real());
+        let retry_after = retry_after::parse(response.headers(), self.clock.wall());
         match timeout_at(deadline, response::read_excerpt(response.into_body())).await {
             Ok(Ok((excerpt, is_complete))) => {
                 if let Some(metered) = metered.filter(|_| is_complete) {

@@ -1,9 +1,13 @@
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::ports::Clock;
 use holdfast_core::time::{Now, Timestamp};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+
+use crate::steady::SteadyTime;
 
 /// The schedule clock of hosts that share no state agrees with the real clock here: 2026-01-01T00:00:00Z.
 const SHARED_START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -14,6 +18,15 @@ pub fn machine_time() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "the one place where the machine's clock is read")]
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::ZERO + since_epoch
+}
+
+/// How long the machine has been on, with the time that it was asleep.
+fn since_boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = ClockId::Monotonic;
+    Duration::try_from(clock_gettime(clock)).unwrap_or_default()
 }
 
 /// The schedule clock at one moment of the real clock, and how fast it runs from there. A host that may change the speed stores it.
@@ -46,6 +59,9 @@ impl Anchor {
 /// The machine's clock, and a schedule clock derived from it, which may run faster.
 pub struct MachineClock {
     anchor: Anchor,
+    /// For a host that is alone: a machine's clock that is set must not stop it or make everything due. Hosts that share state have only
+    /// their machines' clocks in common.
+    steady: Option<Mutex<SteadyTime>>,
     /// The schedule clock never goes back, even when the machine's clock is set back.
     latest_ms: AtomicI64,
 }
@@ -60,7 +76,26 @@ impl MachineClock {
 
     #[must_use]
     pub fn anchored(anchor: Anchor) -> MachineClock {
-        MachineClock { anchor, latest_ms: AtomicI64::new(0) }
+        MachineClock { anchor, steady: None, latest_ms: AtomicI64::new(0) }
+    }
+
+    /// From now on it does not jump, and follows the machine's clock slowly when that is set.
+    #[must_use]
+    pub fn steadily(self) -> MachineClock {
+        let steady = SteadyTime::new(machine_time(), since_boot());
+        MachineClock { steady: Some(Mutex::new(steady)), ..self }
+    }
+
+    fn real(&self) -> Timestamp {
+        let Some(steady) = &self.steady else { return machine_time() };
+        // No change can panic halfway, so the data behind a poisoned lock is consistent.
+        let mut steady = steady.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, jump) = steady.read(machine_time(), since_boot());
+        drop(steady);
+        if let Some(jump) = jump {
+            tracing::warn!(by_ms = jump.by_ms, "the machine's clock was set; the schedule follows it slowly");
+        }
+        now
     }
 
     #[must_use]
@@ -77,10 +112,14 @@ impl MachineClock {
 
 impl Clock for MachineClock {
     fn now(&self) -> Timestamp {
-        self.schedule_at(machine_time())
+        self.schedule_at(self.real())
     }
 
     fn now_real(&self) -> Timestamp {
+        self.real()
+    }
+
+    fn wall(&self) -> Timestamp {
         machine_time()
     }
 
@@ -89,7 +128,7 @@ impl Clock for MachineClock {
     }
 
     fn both(&self) -> Now {
-        let real = machine_time();
+        let real = self.real();
         Now { schedule: self.schedule_at(real), real }
     }
 }
@@ -130,6 +169,15 @@ mod tests {
         assert_eq!(clock.schedule_at(later), later);
         assert_eq!(clock.schedule_at(later - Duration::from_secs(3_600)), later);
         assert_eq!(clock.schedule_at(later + Duration::from_millis(1)), later + Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_steady_clock_agrees_with_the_machines_clock_at_first() {
+        let clock = MachineClock::new(1).steadily();
+        let (before, now, after) = (machine_time(), clock.now_real(), machine_time());
+        let moment = Duration::from_millis(1);
+        assert!(before <= now + moment && now <= after + moment, "{before} {now} {after}");
+        assert_eq!(clock.wall().as_secs(), machine_time().as_secs());
     }
 
     #[test]

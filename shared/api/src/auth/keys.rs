@@ -71,7 +71,8 @@ impl Keys {
             return Ok(Some(Caller { by, role: Role::Operator, home }));
         }
         let now = engine.clock().now_real();
-        let key = match self.cache.get(&hash, now) {
+        let cached = self.cache.get(&hash, now).filter(|key| key.is_valid_at(engine.clock().wall()));
+        let key = match cached {
             Some(key) => key,
             None => {
                 let revision = self.cache.revision();

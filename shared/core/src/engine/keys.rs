@@ -46,7 +46,7 @@ impl Engine {
             role: new.role,
             hash,
             description: new.description,
-            created_at_real: self.ports.clock.now_real(),
+            created_at_real: self.ports.clock.wall(),
             expires_at_real: new.expires_at_real,
         };
         let mut retries = ConflictRetries::new();
@@ -72,7 +72,7 @@ impl Engine {
     /// The key with this hash, if there is one and it has not expired.
     pub async fn authenticate(&self, hash: &str) -> Result<Option<KeyRecord>> {
         let found = self.get_key(&KeyId::of(hash)).await?.map(|key| key.record);
-        let now_real = self.ports.clock.now_real();
+        let now_real = self.ports.clock.wall();
         Ok(found.filter(|key| access::same_hash(&key.hash, hash) && key.is_valid_at(now_real)))
     }
 
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     async fn has_other_operator(&self, id: &KeyId) -> Result<bool> {
-        let now_real = self.ports.clock.now_real();
+        let now_real = self.ports.clock.wall();
         let other =
             |key: &KeyRecord| key.role == Role::Operator && key.id != *id && key.is_valid_at(now_real);
         let mut after = None;

@@ -3,11 +3,17 @@ use std::time::Duration;
 use crate::time::{Now, Timestamp};
 
 /// Two clocks. The schedule's clock drives due times, probes, expiry and what the API shows, and may run faster in
-/// development. The real one drives leases, visibility, `webhook-timestamp` and secret rotation.
+/// development. The real one drives leases and visibility. Neither jumps while a host that is alone runs.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 
     fn now_real(&self) -> Timestamp;
+
+    /// What the machine's clock shows, for what others compare with theirs: `webhook-timestamp`, the lives of keys and secrets, and dates in
+    /// headers. It may jump.
+    fn wall(&self) -> Timestamp {
+        self.now_real()
+    }
 
     /// How long a real duration is on the schedule's clock.
     fn to_schedule(&self, real: Duration) -> Duration;

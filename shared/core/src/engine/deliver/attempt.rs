@@ -258,7 +258,7 @@ impl Engine {
 
     /// A large body, or one with many secrets, is signed in turns.
     async fn sign(&self, ready: &Ready) -> Signature {
-        let at_real = self.ports.clock.now_real();
+        let at_real = self.ports.clock.wall();
         let mut signer =
             Signer::new(&ready.subscription.secrets, &ready.key().id(), at_real, ready.body.clone());
         if !signer.step(SIGNED_AT_ONCE) {

@@ -24,7 +24,7 @@ impl Engine {
     ) -> Result<Subscription, RotateError> {
         let fresh = signing::new_secret(self.random());
         let rotate = |Loaded { record: mut subscription, .. }: Loaded<Subscription>| {
-            let (now_real, overlap) = (self.ports.clock.now_real(), self.settings.secret_overlap);
+            let (now_real, overlap) = (self.ports.clock.wall(), self.settings.secret_overlap);
             signing::rotate(&mut subscription.secrets, fresh.clone(), now_real, overlap)?;
             Ok::<_, RotateError>(Change::Write(subscription.clone(), Vec::new(), subscription))
         };
