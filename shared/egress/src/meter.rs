@@ -283,6 +283,7 @@ impl<T: AsyncRead + Closing + Unpin> Metered<T> {
                 Poll::Pending => break,
             }
         }
+        #[expect(clippy::disallowed_methods, reason = "it is the deadline of what is waited for here")]
         let sleep = || Box::pin(tokio::time::sleep(CLOSED_BY_RECEIVER_WITHIN));
         ready!(self.until_closed.get_or_insert_with(sleep).as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))

@@ -129,9 +129,8 @@ impl Faults {
 
     pub(super) fn fate(&self, service: Service) -> Fate {
         let rates = self.rates();
-        if self.is_down(service) {
-            Fate::FailsBefore
-        } else if self.happens(rates.fails_before, "fault: a call fails before its effect") {
+        if self.is_down(service) || self.happens(rates.fails_before, "fault: a call fails before its effect")
+        {
             Fate::FailsBefore
         } else if self.happens(rates.fails_after, "fault: a call fails after its effect") {
             Fate::FailsAfter

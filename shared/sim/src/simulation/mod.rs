@@ -332,11 +332,11 @@ impl World {
         let health = &mut record.health;
         (health.window_attempts, health.window_failures, health.streak, health.last_success_at) =
             match preload {
-                Preload::NearlyDisabled => (100, 80, 5, ago(1)),
-                Preload::NearlyDisabledByStreak => (9_000, 5_000, 1_999, ago(24)),
-                Preload::NearlyFrozen => (9_000, 5_000, 2_000, ago(73)),
+                Preload::Disabled => (100, 80, 5, ago(1)),
+                Preload::DisabledByStreak => (9_000, 5_000, 1_999, ago(24)),
+                Preload::Frozen => (9_000, 5_000, 2_000, ago(73)),
             };
-        self.tell(|| format!("{tenant}'s {url} is {preload:?}"));
+        self.tell(|| format!("{tenant}'s {url} is nearly {preload:?}"));
         let _ = block_on(self.hosts.store.write(vec![Write::put(record, Expect::Any)]));
     }
 }

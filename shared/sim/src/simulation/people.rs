@@ -57,7 +57,7 @@ impl World {
         self.subscriptions().iter().any(|subscription| {
             subscription.tenant == *tenant
                 && subscription.url == url
-                && subscription.event_types.iter().any(|wanted| wanted.to_string() == event_type)
+                && subscription.event_types.iter().any(|wanted| *wanted == event_type)
         })
     }
 

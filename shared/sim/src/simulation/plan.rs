@@ -33,14 +33,15 @@ pub(super) struct Plan {
     pub(super) rates: Rates,
 }
 
+/// Which threshold is near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preload {
     /// 100 attempts, 80 of which failed.
-    NearlyDisabled,
+    Disabled,
     /// 1,999 failures in a row, the last success a day ago.
-    NearlyDisabledByStreak,
+    DisabledByStreak,
     /// 2,000 failures in a row, the last success more than three days ago.
-    NearlyFrozen,
+    Frozen,
 }
 
 const TYPES: [&str; 3] = ["order.created", "order.paid", "user.deleted"];
@@ -58,7 +59,7 @@ impl Plan {
                 subscriptions.push((tenant(), url.clone(), *event_type));
             }
         }
-        let preloads = [Preload::NearlyDisabled, Preload::NearlyDisabledByStreak, Preload::NearlyFrozen];
+        let preloads = [Preload::Disabled, Preload::DisabledByStreak, Preload::Frozen];
         let mut preloaded = Vec::new();
         for (tenant, url, _) in &subscriptions {
             if dice.happens(3_000)
