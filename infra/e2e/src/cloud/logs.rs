@@ -6,14 +6,20 @@ use serde_json::{Value, json};
 use super::Cloud;
 use crate::scene::Scene;
 
-/// Whether a function logged a line with all of these words. `None` if the logs could not be read now.
-pub(super) async fn has_line(scene: &Scene<'_>, cloud: &Cloud, words: &[&str]) -> Result<Option<bool>> {
+/// Whether a function has logged a line with all of these words since then, in milliseconds. `None` if the logs could not be read now. The
+/// emulator shows the first 10,000 lines and no more.
+pub(super) async fn has_line(
+    scene: &Scene<'_>,
+    cloud: &Cloud,
+    since_ms: u64,
+    words: &[&str],
+) -> Result<Option<bool>> {
     let groups = json!({ "logGroupNamePrefix": "/" });
     let Some(groups) = ask(scene, cloud, "DescribeLogGroups", groups).await? else { return Ok(None) };
     for group in groups["logGroups"].as_array().into_iter().flatten() {
         let mut cursor = Value::Null;
         loop {
-            let mut request = json!({ "logGroupName": group["logGroupName"] });
+            let mut request = json!({ "logGroupName": group["logGroupName"], "startTime": since_ms });
             if !cursor.is_null() {
                 request["nextToken"] = cursor;
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use super::{Cloud, logs};
+use crate::clock::real_ms;
 use crate::scene::Scene;
 use crate::waiting::until;
 
@@ -24,19 +25,21 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
 }
 
 async fn is_moved(scene: &Scene<'_>, cloud: &Cloud, url: &str, text: &str) -> Result<()> {
+    let since_ms = real_ms();
     let id = cloud.queues.send(url, text).await?;
     // Where calls fail, moving it may take more than one receipt.
     let within = if scene.host.faulty { scene.soon() } else { BEFORE_SECOND_RECEIPT };
     let letter = cloud.queues.dead_letter(text, within).await?;
     ensure!(letter.receive_count == 1 || scene.host.faulty, "it was received more than once: {letter:?}");
     until("a function logs it", scene.soon(), async || {
-        let found = logs::has_line(scene, cloud, &["message.dead_letter", &id]).await?;
+        let found = logs::has_line(scene, cloud, since_ms, &["message.dead_letter", &id]).await?;
         Ok((found == Some(true)).then_some(()))
     })
     .await?;
-    let leaked =
-        until("the logs can be read", scene.soon(), async || logs::has_line(scene, cloud, &[text]).await)
-            .await?;
+    let leaked = until("the logs can be read", scene.soon(), async || {
+        logs::has_line(scene, cloud, since_ms, &[text]).await
+    })
+    .await?;
     ensure!(!leaked, "the text of an unreadable message is in a log");
     cloud.queues.delete_dead_letter(&letter).await
 }

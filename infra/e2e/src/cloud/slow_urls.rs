@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Cloud, logs};
+use crate::clock::real_ms;
 use crate::receiver::Reply;
 use crate::scene::Scene;
 use crate::waiting::until;
@@ -15,6 +16,7 @@ const ANSWERS_AFTER: Duration = Duration::from_millis(700);
 const EVENTS: usize = 14;
 
 pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
+    let since_ms = real_ms();
     scene.subscribe("slow", Reply::Slow(ANSWERS_AFTER)).await?;
     for _ in 0..EVENTS {
         let id = scene.post("slow").await?;
@@ -22,7 +24,8 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
         scene.delivery_when("it is delivered", &id, scene.soon(), |d| d.is("delivered")).await?;
     }
     until("a first attempt was left to the slow queue", scene.soon(), async || {
-        Ok(logs::has_line(&scene, cloud, &["SentToSlowQueue"]).await?.unwrap_or(false).then_some(()))
+        let found = logs::has_line(&scene, cloud, since_ms, &["SentToSlowQueue"]).await?;
+        Ok((found == Some(true)).then_some(()))
     })
     .await
 }
