@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// So many requests without a valid key are answered on one connection. Every connection has the same share of the threads, so a stranger
 /// who keeps thousands busy would delay everyone else's; to open new ones takes longer.
-const MAX_REQUESTS_OF_STRANGER: u32 = 16;
+const MAX_REQUESTS_OF_STRANGER: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
