@@ -68,7 +68,8 @@ impl Arguments {
         let mut expected: Vec<&str> =
             shares.iter().filter(|(share, _)| *share > 0.0).map(|(_, kind)| *kind).collect();
         if self.limits_divided_by > 1.0 {
-            expected.extend(["throttled read", "throttled transaction"]);
+            // Whether single reads meet a hot partition is chance.
+            expected.push("throttled transaction");
         }
         expected
     }
