@@ -20,7 +20,8 @@ fn worlds_that_once_broke_a_promise_keep_it() {
 
 #[test]
 fn a_seed_always_tells_the_same_story() {
-    for seed in 0..10 {
+    // Two URLs of one batch were counted in any order in the last one.
+    for seed in (0..10).chain([14]) {
         let [first, second] = [(); 2].map(|()| run(seed, Story::told()).story);
         let difference = first.iter().zip(&second).find(|(one, other)| one != other);
         assert!(first == second, "seed {seed}: {difference:?}");

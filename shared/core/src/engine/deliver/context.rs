@@ -1,6 +1,6 @@
 //! What decides whether deliveries may be attempted: their subscriptions, and the health of their URLs.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::repository::typed;
@@ -22,7 +22,7 @@ pub(crate) fn is_fresh(read_began_real: Timestamp, now_real: Timestamp) -> bool 
 /// The subscriptions and URLs of a batch of deliveries, as of one moment.
 pub(crate) struct DeliveryContext {
     read_began_real: Timestamp,
-    found: HashMap<Key, Versioned>,
+    found: BTreeMap<Key, Versioned>,
 }
 
 /// What the health of the URL said when it allowed an attempt.
@@ -117,7 +117,7 @@ impl Engine {
             keys.insert(Subscription::key(&key.tenant, &key.subscription_id));
             keys.insert(UrlRecord::key(&key.tenant, url_id));
         }
-        let mut context = DeliveryContext { read_began_real, found: HashMap::new() };
+        let mut context = DeliveryContext { read_began_real, found: BTreeMap::new() };
         self.read_into(&mut context, keys).await?;
         let moved = context.moved_to();
         self.read_into(&mut context, moved).await?;

@@ -1,6 +1,6 @@
 //! Records what follows from the attempts of a batch: the body, the record, then the ticket.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Engine {
     /// One write per URL. A write that fails is dropped: it never sends a message back. Returns the tickets that follow from
     /// changes of state.
     async fn count_on_urls(&self, attempted: &[Attempted]) -> Vec<Outgoing> {
-        let mut by_url: HashMap<(&Tenant, &UrlId), Vec<&Attempted>> = HashMap::new();
+        let mut by_url: BTreeMap<(&Tenant, &UrlId), Vec<&Attempted>> = BTreeMap::new();
         for one in attempted.iter().filter(|one| !one.is_ours) {
             by_url.entry((&one.ready.key().tenant, one.url_id())).or_default().push(one);
         }
