@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use holdfast_core::engine::{Entering, Gate, GateLimits};
 use holdfast_core::ids::Tenant;
 
-/// Whose connections take turns. `None`: nobody's in particular.
+/// Whose connections take turns. `None`: not of an attempt.
 type Holder = Option<Tenant>;
 
 #[derive(Clone)]

@@ -188,7 +188,7 @@ const CLOSED_BY_RECEIVER_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a connection ends.
 ///
-/// Whoever closes a connection first keeps its port for a minute, and a receiver can always leave that to us: with tens of thousands of
+/// The side that closes a connection first keeps its port for a minute, and a receiver can always leave that to us: with tens of thousands of
 /// ports taken, opening one takes milliseconds, and then fails. So unless a connection was idle, the receiver is waited for, and then it is
 /// closed in a way that keeps no port.
 pub(crate) trait Closing {

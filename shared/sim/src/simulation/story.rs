@@ -5,7 +5,7 @@ use holdfast_core::time::Timestamp;
 /// What happened, as a timeline for people.
 #[derive(Default)]
 pub struct Story {
-    /// `None`: nobody listens.
+    /// `None`: the story is not wanted.
     lines: Option<Mutex<Vec<String>>>,
 }
 

@@ -191,7 +191,8 @@ impl World {
         for delivery in self.deliveries() {
             let progress = &delivery.progress;
             let late = now.since(progress.due_at);
-            let is_late = late > LATE + SKEW;
+            // One that is being attempted is on its way.
+            let is_late = late > LATE + SKEW && !progress.is_leased(now);
             let id = delivery.key.id();
             match progress.state {
                 DeliveryState::Waiting => keep!("never late", !is_late, "{id} was due {late:?} ago"),
