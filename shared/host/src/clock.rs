@@ -3,11 +3,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use holdfast_core::ports::Clock;
+use holdfast_core::rules::steady_time::SteadyTime;
 use holdfast_core::time::{Now, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::steady::SteadyTime;
 
 /// The schedule clock of hosts that share no state agrees with the real clock here: 2026-01-01T00:00:00Z.
 const SHARED_START: Timestamp = Timestamp::from_millis(1_767_225_600_000);

@@ -2,7 +2,6 @@
 
 mod clock;
 mod entropy;
-mod steady;
 
 pub use clock::{Anchor, MachineClock, machine_time};
 pub use entropy::OsEntropy;

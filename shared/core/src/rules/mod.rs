@@ -23,6 +23,7 @@ pub mod release;
 pub mod schedule;
 pub mod shortage;
 pub mod signing;
+pub mod steady_time;
 #[cfg(test)]
 pub(crate) mod test_vectors;
 pub mod turns;

@@ -18,6 +18,7 @@ use holdfast_core::ports::{
     UnreadableMessage,
 };
 use holdfast_core::records::{Message, Unreadable};
+use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
@@ -95,6 +96,18 @@ impl EmbeddedQueue {
                     let _ = tokio::time::timeout(wait, news).await;
                 }
             }
+        }
+    }
+
+    /// When the next message can be received, on the schedule's clock: for hosts that do not wait in real time. `None`: not before there is
+    /// news.
+    #[must_use]
+    pub fn next_ready_at(&self, queue: QueueName) -> Option<Timestamp> {
+        let now = self.clock.both();
+        match self.mirrors.lock(queue).wait(now) {
+            Wait::Over => Some(now.schedule),
+            Wait::News => None,
+            Wait::Until { schedule, real } => Some(now.schedule + schedule.min(self.clock.to_schedule(real))),
         }
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Rates {
     pub(super) killed: u64,
     pub(super) missed_sweep: u64,
     pub(super) overlapping_sweep: u64,
+    /// A process has no file, port or memory for a request.
+    pub(super) shortage: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

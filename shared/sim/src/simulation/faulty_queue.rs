@@ -2,18 +2,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use holdfast_core::ports::{Delay, Outgoing, Queue, QueueName, SendError};
+use holdfast_core::ports::{Clock, Delay, Outgoing, Queue, QueueName, SendError};
 
+use super::backend::Backend;
 use super::faults::{Faults, Service};
-use crate::MemoryQueue;
+use super::observer::Observer;
+use super::versions::{Release, Versions};
+use crate::block_on;
 
 /// How much later than asked a message may come.
 const LATE: Duration = Duration::from_secs(600);
 
-/// The queues as a host sees them: messages are lost, late, reordered and duplicated, and calls fail.
+/// The queues as one process sees them: messages are lost, late, reordered and duplicated, and calls fail.
 pub(super) struct FaultyQueue {
-    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) backend: Arc<dyn Backend>,
     pub(super) faults: Arc<Faults>,
+    pub(super) observer: Arc<Observer>,
+    pub(super) versions: Arc<Versions>,
+    pub(super) release: Release,
 }
 
 impl FaultyQueue {
@@ -56,7 +62,9 @@ impl Queue for FaultyQueue {
             }
             None => Ok(()),
         };
-        self.queue.send(queue, self.taken(queue, messages)).await?;
+        self.observer.sent(queue, &messages, self.faults.time.now());
+        self.versions.sent(self.release, &messages);
+        block_on(self.backend.queue().send(queue, self.taken(queue, messages)))?;
         self.faults.pass().await;
         unsent
     }

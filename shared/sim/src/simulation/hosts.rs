@@ -7,20 +7,24 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use holdfast_core::engine::{Engine, Ports, Settings};
-use holdfast_core::ports::{Clock, Inbox, NotCounted, QueueName, Receipt, Received, Settlement};
+use holdfast_core::ports::{Clock, NotCounted, QueueName, Receipt, Received, Settlement};
 use holdfast_core::time::Timestamp;
 
+use super::backend::Backend;
+use super::claims::{Claims, ProcessSender};
 use super::executor::Mortal;
 use super::faults::Faults;
 use super::faulty_queue::FaultyQueue;
 use super::faulty_store::{FaultyStore, LastWrites};
+use super::observer::Observer;
 use super::receivers::Receivers;
 use super::story::Story;
-use super::time::HostClock;
-use crate::{MemoryQueue, MemoryStore};
+use super::time::{HostClock, MachineClock};
+use super::versions::{Deploy, Release, Versions};
+use crate::block_on;
 
 /// How far the clock of a host may be from true time.
-const MAX_SKEW_MS: u64 = 1_000;
+pub(super) const MAX_SKEW: Duration = Duration::from_secs(1);
 /// A process is used again so often, in 10,000 times.
 const WARM: u64 = 8_000;
 /// Reserved for settling a batch.
@@ -31,54 +35,105 @@ pub(super) enum Function {
     Ingest,
     Admin,
     DeliverFirst,
+    DeliverSlow,
     DeliverRetry,
     Sweep,
 }
 
 pub(super) struct Process {
     pub(super) engine: Engine,
-    pub(super) clock: Arc<HostClock>,
+    pub(super) clock: Arc<dyn Clock>,
+    release: Release,
+    claims: Arc<Claims>,
 }
 
 pub(super) struct Hosts {
     pub(super) settings: Settings,
-    pub(super) store: Arc<MemoryStore>,
-    pub(super) queue: Arc<MemoryQueue>,
+    pub(super) backend: Arc<dyn Backend>,
     pub(super) receivers: Arc<Receivers>,
     pub(super) faults: Arc<Faults>,
+    pub(super) observer: Arc<Observer>,
     pub(super) story: Arc<Story>,
     pub(super) last_writes: Arc<LastWrites>,
+    pub(super) versions: Arc<Versions>,
+    pub(super) deploy: Option<Deploy>,
+    /// All processes run on one machine and have its clock.
+    pub(super) machine: Option<Arc<MachineClock>>,
     pub(super) warm: Mutex<BTreeMap<Function, Vec<Process>>>,
 }
 
 impl Hosts {
-    fn start(&self) -> Process {
-        let dice = &self.faults.dice;
-        let skew_ms = dice.between(0, 2 * MAX_SKEW_MS) as i64 - MAX_SKEW_MS as i64;
-        let clock = Arc::new(HostClock { time: Arc::clone(&self.faults.time), skew_ms });
-        let faults = || Arc::clone(&self.faults);
-        let ports = Ports {
-            store: Arc::new(FaultyStore {
-                store: Arc::clone(&self.store),
-                faults: faults(),
-                last_writes: Arc::clone(&self.last_writes),
-            }),
-            queue: Arc::new(FaultyQueue { queue: Arc::clone(&self.queue), faults: faults() }),
-            backlog: Arc::new(NotCounted),
-            sender: Arc::clone(&self.receivers) as _,
-            clock: Arc::clone(&clock) as _,
-            entropy: Arc::clone(dice) as _,
+    fn start(&self, function: Function) -> Process {
+        let release = self.release();
+        let clock = self.clock();
+        let claims = Arc::new(Claims::default());
+        let (backend, faults) = (|| Arc::clone(&self.backend), || Arc::clone(&self.faults));
+        let (observer, versions) = (|| Arc::clone(&self.observer), || Arc::clone(&self.versions));
+        let store = FaultyStore {
+            backend: backend(),
+            faults: faults(),
+            last_writes: Arc::clone(&self.last_writes),
+            observer: observer(),
+            versions: versions(),
+            release,
+            claims: Arc::clone(&claims),
+            clock: Arc::clone(&clock),
         };
-        Process { engine: Engine::new(ports, self.settings.clone()), clock }
+        let queue = FaultyQueue {
+            backend: backend(),
+            faults: faults(),
+            observer: observer(),
+            versions: versions(),
+            release,
+        };
+        let receivers = Arc::clone(&self.receivers);
+        let ports = Ports {
+            store: Arc::new(store),
+            queue: Arc::new(queue),
+            backlog: Arc::new(NotCounted),
+            sender: Arc::new(ProcessSender { receivers, faults: faults(), claims: Arc::clone(&claims) }),
+            clock: Arc::clone(&clock),
+            entropy: Arc::clone(&self.faults.dice) as _,
+        };
+        // The function that serves the queue for slow URLs sends nothing there.
+        let slow_queue = self.settings.slow_queue && function == Function::DeliverFirst;
+        let engine = Engine::new(ports, Settings { slow_queue, ..self.settings.clone() });
+        Process { engine, clock, release, claims }
+    }
+
+    fn clock(&self) -> Arc<dyn Clock> {
+        if let Some(machine) = &self.machine {
+            return Arc::clone(machine) as _;
+        }
+        let max_ms = MAX_SKEW.as_millis() as u64;
+        let skew_ms = self.faults.dice.between(0, 2 * max_ms) as i64 - max_ms as i64;
+        Arc::new(HostClock { time: Arc::clone(&self.faults.time), skew_ms })
+    }
+
+    /// Which release a new process is of.
+    fn release(&self) -> Release {
+        let now = self.now();
+        match self.deploy {
+            Some(deploy) if now < deploy.begins => Release::Older,
+            Some(deploy) if now < deploy.ends && self.faults.dice.happens(5_000) => Release::Older,
+            Some(_) => Release::Newer,
+            None => Release::Older,
+        }
+    }
+
+    /// An older release is stopped when the deploy has ended.
+    fn is_stopped(&self, process: &Process) -> bool {
+        process.release == Release::Older && self.deploy.is_some_and(|deploy| deploy.ends <= self.now())
     }
 
     fn take(&self, function: Function) -> Process {
         let dice = &self.faults.dice;
         let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
         let idle = warm.entry(function).or_default();
+        idle.retain(|process| !self.is_stopped(process));
         if idle.is_empty() || !dice.happens(WARM) {
             drop(warm);
-            return self.start();
+            return self.start(function);
         }
         let chosen = dice.below(idle.len() as u64) as usize;
         idle.swap_remove(chosen)
@@ -104,7 +159,12 @@ impl Hosts {
                 }
             }
         };
+        let unused = process.claims.take();
         if ended.is_some() {
+            if !unused.is_empty() {
+                let what = format!("{function:?} has claimed {unused:?} and left them so");
+                self.observer.report("a claim is used or given back", what);
+            }
             let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
             warm.entry(function).or_default().push(process);
         } else {
@@ -117,7 +177,8 @@ impl Hosts {
     pub(super) async fn deliver(&self, queue: QueueName, batch: Vec<Received>) {
         let function = match queue {
             QueueName::Retry => Function::DeliverRetry,
-            QueueName::First | QueueName::Slow => Function::DeliverFirst,
+            QueueName::First => Function::DeliverFirst,
+            QueueName::Slow => Function::DeliverSlow,
         };
         self.story.tell(self.faults.time.now(), || {
             let messages = batch.iter().map(|received| match &received.message {
@@ -131,15 +192,17 @@ impl Hosts {
         let settlements = self
             .run(function, async |process| {
                 let until = process.clock.now_real() + timeout - TO_SETTLE;
-                process.engine.handle(batch, until).await
+                let batch = batch.into_iter().map(|one| self.versions.receive(process.release, one));
+                process.engine.handle(batch.collect(), until).await
             })
             .await;
         // What is not settled becomes visible again.
         let Some(settlements) = settlements else { return };
         self.count(&settlements);
         self.faults.pass().await;
-        let settled = self.queue.settle(queue, receipts.into_iter().zip(settlements).collect()).await;
-        debug_assert!(settled.iter().all(Result::is_ok), "the memory queue answers");
+        let settlements = receipts.into_iter().zip(settlements).collect();
+        let settled = block_on(self.backend.inbox().settle(queue, settlements));
+        debug_assert!(settled.iter().all(Result::is_ok), "the queue answers");
     }
 
     fn count(&self, settlements: &[Settlement]) {
@@ -163,7 +226,13 @@ impl Hosts {
         }
     }
 
+    /// True time.
     pub(super) fn now(&self) -> Timestamp {
         self.faults.time.now()
+    }
+
+    /// As the hosts have it, give or take the differences of their clocks.
+    pub(super) fn schedule_now(&self) -> Timestamp {
+        self.machine.as_ref().map_or_else(|| self.now(), |machine| machine.now())
     }
 }

@@ -1,7 +1,9 @@
 //! Whole worlds in virtual time: producers, people, receivers, functions with clocks of their own, and faults everywhere, all from one
 //! seed. The use-cases are the real ones. `shared/sim/README.md` says how to run, read and extend it.
 
+mod backend;
 mod checks;
+mod claims;
 mod counts;
 mod dice;
 mod executor;
@@ -9,46 +11,54 @@ mod faults;
 mod faulty_queue;
 mod faulty_store;
 mod hosts;
+mod observer;
 mod people;
 mod plan;
 mod receivers;
+mod reference_health;
 mod report;
 mod story;
+mod tasks;
 mod time;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use holdfast_core::engine::{NewEvent, Settings};
+use holdfast_core::engine::Settings;
 use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::ports::{Clock, Expect, Inbox, QueueName, Store, Write};
+use holdfast_core::ports::{Clock, Expect, QueueName, Write};
 use holdfast_core::records::{Record, UrlRecord};
 use holdfast_core::time::Timestamp;
 
+pub use backend::{Backend, VISIBILITY};
 pub use checks::Broken;
 pub use counts::Counts;
 pub use receivers::{Behaviour, Request};
-pub use report::{BrokenSeed, FULL_RUN, Report};
+pub use report::{BrokenSeed, FULL_RUN, Report, find_broken};
 pub use story::Story;
 
+use backend::InMemory;
 use dice::Dice;
 use executor::Executor;
-use faults::{Faults, Service};
+use faults::Faults;
 use hosts::Hosts;
+use observer::Observer;
 use plan::{CALM, Plan, Preload, TROUBLE};
 use receivers::Receivers;
-use time::Time;
+use time::{MachineClock, Time};
 
-use crate::{Memory, MemoryQueue, MemoryStore, block_on};
+use crate::{Memory, block_on};
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a received message stays invisible.
-const VISIBILITY: Duration = Duration::from_secs(180);
 const BATCH: u64 = 10;
 /// How many functions with the same trigger run at the same time.
 const CONCURRENCY: usize = 4;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Of worlds that last for weeks: as short as it may be.
+const SHORT_KEEP: Duration = Duration::from_secs(7 * 86_400);
+const DAY: Duration = Duration::from_secs(86_400);
 const PURGE_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1_800);
 /// A world that has not ended by then has work without end.
@@ -70,6 +80,10 @@ struct World {
     hosts: Hosts,
     /// Deliveries of accepted events, by tenant and event id.
     accepted: Mutex<BTreeMap<(Tenant, String), u64>>,
+    /// Events that were accepted for a healthy receiver while nothing went wrong, and when.
+    fresh: Mutex<BTreeMap<(Tenant, String), Timestamp>>,
+    /// True time and the hosts' clock at the last check.
+    last_clocks: Mutex<Option<(Timestamp, Timestamp)>>,
     calm_since: Timestamp,
 }
 
@@ -84,10 +98,16 @@ impl World {
     }
 }
 
-/// Runs the world of this seed.
+/// Runs the world of this seed in memory.
 #[must_use]
 pub fn run(seed: u64, story: Story) -> Outcome {
-    Simulation::new(seed, story).run()
+    run_on(seed, story, |clock| Arc::new(InMemory::new(clock)))
+}
+
+/// Runs the world of this seed on another store and other queues, which get the world's clock.
+#[must_use]
+pub fn run_on(seed: u64, story: Story, backend: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Backend>) -> Outcome {
+    Simulation::new(seed, story, backend).run()
 }
 
 struct Simulation {
@@ -99,43 +119,22 @@ struct Simulation {
     dice: Arc<Dice>,
     counts: Arc<Counts>,
     running: BTreeMap<u8, Arc<()>>,
+    last_sweep: Timestamp,
+    next_purge: Timestamp,
 }
 
-const QUEUES: [QueueName; 2] = [QueueName::First, QueueName::Retry];
+/// The last one is not on every backend.
+const QUEUES: [QueueName; 3] = [QueueName::First, QueueName::Retry, QueueName::Slow];
 
 impl Simulation {
-    fn new(seed: u64, story: Story) -> Simulation {
+    fn new(seed: u64, story: Story, backend: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Backend>) -> Simulation {
         let dice = Arc::new(Dice::new(seed));
         let plan = Plan::new(Memory::START, &dice);
         let time = Arc::new(Time::new(Memory::START));
         let counts = Arc::new(Counts::default());
-        let faults =
-            Arc::new(Faults::new(Arc::clone(&time), Arc::clone(&dice), Arc::clone(&counts), plan.rates));
-        let store = Arc::new(MemoryStore::new());
-        let queue = Arc::new(MemoryQueue::new(Arc::clone(&time) as _, VISIBILITY));
-        let settings =
-            Settings { function_timeout: FUNCTION_TIMEOUT, http_allowed: true, ..Settings::default() };
-        let story = Arc::new(story);
-        let receivers = Arc::new(Receivers {
-            store: Arc::clone(&store),
-            faults: Arc::clone(&faults),
-            story: Arc::clone(&story),
-            http_timeout: settings.http_timeout,
-            behaviours: plan.behaviours.clone(),
-            requests: Mutex::default(),
-        });
-        let hosts = Hosts {
-            settings,
-            store,
-            queue,
-            receivers,
-            faults,
-            story,
-            last_writes: Arc::default(),
-            warm: Mutex::default(),
-        };
-        let world = World { hosts, accepted: Mutex::default(), calm_since: Memory::START + TROUBLE };
-        let running = (0..QUEUES.len()).map(|queue| (queue as u8, Arc::new(()))).collect();
+        let world = World::new(&plan, story, backend(Arc::clone(&time) as _), (&time, &dice, &counts));
+        let queues = if world.hosts.backend.has_slow_queue() { QUEUES.len() } else { QUEUES.len() - 1 };
+        let running = (0..queues).map(|queue| (queue as u8, Arc::new(()))).collect();
         Simulation {
             seed,
             plan,
@@ -145,6 +144,8 @@ impl Simulation {
             dice,
             counts,
             running,
+            last_sweep: Memory::START,
+            next_purge: Memory::START + PURGE_INTERVAL,
         }
     }
 
@@ -176,109 +177,62 @@ impl Simulation {
             next_check = next_check + CHECK_INTERVAL;
         }
         self.run_until(end)?;
-        self.world.count_what_happened();
-        self.world.check_all()
+        self.world.check_all()?;
+        if self.plan.is_long { self.live_on(end) } else { Ok(()) }
     }
 
-    /// Everything that the plan has in store.
-    fn begin(&mut self) {
-        let world = || Arc::clone(&self.world);
-        let tenant = |number: usize| Tenant(self.plan.tenants[number].clone());
-        let mut tasks: Vec<std::pin::Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
-        for (number, url, event_type) in &self.plan.subscriptions {
-            tasks.push(Box::pin(world().subscribe(tenant(*number), url.clone(), event_type)));
+    /// Everything is delivered or dead, and is removed in the end. What is not removed yet can be replayed, also for a second time, when its
+    /// body has only been kept because of the first.
+    fn live_on(&mut self, end: Timestamp) -> Result<(), Broken> {
+        for after in [DAY * 3, DAY * 9] {
+            self.run_until(end + after)?;
+            self.executor.spawn(Arc::clone(&self.world).replay_all_kept());
         }
-        for (n, (at, number, event_type, events)) in self.plan.posts.iter().enumerate() {
-            let (world, time, tenant) = (world(), Arc::clone(&self.time), tenant(*number));
-            let new = |i| NewEvent { id: Some(format!("event-{n}-{i}")), ..NewEvent::new(event_type, "1") };
-            let events: Vec<NewEvent> = (0..*events).map(new).collect();
-            // A moment later, so that most subscriptions are there.
-            let wait = at.since(Memory::START) + Duration::from_secs(60);
-            tasks.push(Box::pin(async move {
-                time.sleep(wait).await;
-                world.post(tenant, events).await;
-            }));
-        }
-        for at in &self.plan.actions {
-            let (world, time, wait) = (world(), Arc::clone(&self.time), at.since(Memory::START));
-            tasks.push(Box::pin(async move {
-                time.sleep(wait).await;
-                world.act().await;
-            }));
-        }
-        for (at, is_store, lasts) in &self.plan.outages {
-            let (world, time, wait) = (world(), Arc::clone(&self.time), at.since(Memory::START));
-            let service = if *is_store { Service::Store } else { Service::Queue };
-            let lasts = *lasts;
-            tasks.push(Box::pin(async move {
-                time.sleep(wait).await;
-                world.tell(|| format!("{service:?} is down for {lasts:?}"));
-                world.hosts.faults.take_down(service, lasts);
-            }));
-        }
-        for (number, url, preload) in &self.plan.preloaded {
-            let (world, time, tenant) = (world(), Arc::clone(&self.time), tenant(*number));
-            let (url, preload) = (url.clone(), *preload);
-            tasks.push(Box::pin(async move {
-                time.sleep(Duration::from_secs(45)).await;
-                world.preload(&tenant, &url, preload);
-            }));
-        }
-        for task in tasks {
-            self.executor.spawn(task);
-        }
+        self.run_until(end + DAY * 10)?;
+        self.world.check_punctual()
     }
 
     /// Lets everything happen that happens until then.
     fn run_until(&mut self, end: Timestamp) -> Result<(), Broken> {
-        let mut next_sweep = self.next_tick(self.time.now());
-        let mut next_purge = self.time.now() + PURGE_INTERVAL;
         loop {
             while self.executor.step(&self.dice) {
                 if self.executor.polls > MAX_POLLS {
                     return Err(Broken::new("work ends", format!("{MAX_POLLS} polls, and no end")));
                 }
             }
+            self.world.hosts.observer.broken()?;
             let now = self.time.now();
-            if now >= next_sweep {
-                self.sweep();
-                next_sweep = self.next_tick(now);
-                continue;
+            if now >= self.next_purge {
+                self.world.hosts.backend.purge(now);
+                self.next_purge = now + PURGE_INTERVAL;
             }
-            if now >= next_purge {
-                self.world.hosts.store.purge(now);
-                next_purge = now + PURGE_INTERVAL;
+            let next_sweep = self.next_sweep(now);
+            if next_sweep.is_some_and(|at| at <= now) {
+                self.last_sweep = now;
+                self.sweep();
+                continue;
             }
             if self.dispatch() {
                 continue;
             }
             let ready = QUEUES.iter().enumerate().filter(|(number, _)| self.is_free(*number));
-            let ready = ready.filter_map(|(_, queue)| self.world.hosts.queue.next_ready_at(*queue)).min();
-            // A sweep that finds nothing is left out.
-            let sweep =
-                self.world.hosts.store.next_look_at().map(|at| self.next_tick_from(at.max(now), next_sweep));
-            let next = [self.time.next_timer(), ready, sweep, Some(next_purge)].into_iter().flatten().min();
-            match next {
-                Some(next) if next < end => {
-                    next_sweep = next_sweep.max(sweep.map_or(next_sweep, |at| at.min(self.next_tick(next))));
-                    self.time.pass_until(next);
-                }
-                _ => {
-                    self.time.pass_until(end);
-                    return Ok(());
-                }
+            let ready = ready.filter_map(|(_, queue)| self.world.hosts.backend.next_ready_at(*queue)).min();
+            let events = [self.time.next_timer(), ready, next_sweep, Some(self.next_purge)];
+            let next = events.into_iter().flatten().min().filter(|next| *next < end);
+            self.time.pass_until(next.unwrap_or(end));
+            if next.is_none() {
+                return Ok(());
             }
         }
     }
 
-    /// The sweeps are at whole minutes.
-    fn next_tick(&self, after: Timestamp) -> Timestamp {
+    /// At a whole minute. A sweep that would find nothing is left out.
+    fn next_sweep(&self, now: Timestamp) -> Option<Timestamp> {
+        let hosts = &self.world.hosts;
+        let wait = hosts.backend.next_look_at()?.since(hosts.schedule_now() + hosts::MAX_SKEW);
+        let earliest = (now + wait).max(self.last_sweep + Duration::from_millis(1));
         let interval = SWEEP_INTERVAL.as_millis() as i64;
-        Timestamp::from_millis((after.as_millis() / interval + 1) * interval)
-    }
-
-    fn next_tick_from(&self, at: Timestamp, next_sweep: Timestamp) -> Timestamp {
-        self.next_tick(at).max(next_sweep)
+        Some(Timestamp::from_millis((earliest.as_millis() + interval - 1) / interval * interval))
     }
 
     fn sweep(&mut self) {
@@ -295,6 +249,7 @@ impl Simulation {
     }
 
     fn is_free(&self, queue: usize) -> bool {
+        // One that is not there is never free.
         self.running.get(&(queue as u8)).is_some_and(|running| Arc::strong_count(running) <= CONCURRENCY)
     }
 
@@ -306,7 +261,7 @@ impl Simulation {
                 continue;
             }
             let max = self.dice.between(1, BATCH) as usize;
-            let Ok(batch) = block_on(self.world.hosts.queue.receive(queue, max)) else { continue };
+            let Ok(batch) = block_on(self.world.hosts.backend.inbox().receive(queue, max)) else { continue };
             if batch.is_empty() {
                 continue;
             }
@@ -322,11 +277,60 @@ impl Simulation {
 }
 
 impl World {
+    fn new(
+        plan: &Plan,
+        story: Story,
+        backend: Arc<dyn Backend>,
+        (time, dice, counts): (&Arc<Time>, &Arc<Dice>, &Arc<Counts>),
+    ) -> World {
+        let faults =
+            Arc::new(Faults::new(Arc::clone(time), Arc::clone(dice), Arc::clone(counts), plan.rates));
+        let keep = if plan.is_long { SHORT_KEEP } else { Settings::default().keep };
+        let settings = Settings {
+            function_timeout: FUNCTION_TIMEOUT,
+            http_allowed: true,
+            slow_queue: plan.slow_queue && backend.has_slow_queue(),
+            keep,
+            ..Settings::default()
+        };
+        let story = Arc::new(story);
+        let receivers = Arc::new(Receivers {
+            backend: Arc::clone(&backend),
+            faults: Arc::clone(&faults),
+            story: Arc::clone(&story),
+            http_timeout: settings.http_timeout,
+            behaviours: plan.behaviours.clone(),
+            requests: Mutex::default(),
+        });
+        let machine = plan.clock_settings.clone();
+        let hosts = Hosts {
+            settings,
+            backend,
+            receivers,
+            faults,
+            observer: Arc::new(Observer::new(Arc::clone(counts))),
+            story,
+            last_writes: Arc::default(),
+            versions: Arc::default(),
+            deploy: plan.deploy,
+            machine: machine.map(|set| Arc::new(MachineClock::new(Arc::clone(time), set))),
+            warm: Mutex::default(),
+        };
+        World {
+            hosts,
+            accepted: Mutex::default(),
+            fresh: Mutex::default(),
+            last_clocks: Mutex::default(),
+            calm_since: Memory::START + TROUBLE,
+        }
+    }
+
     /// Sets the counters of a URL near a threshold, as years of traffic might.
     fn preload(&self, tenant: &Tenant, url: &str, preload: Preload) {
         let key = UrlRecord::key(tenant, &UrlId::of(url));
-        let found =
-            block_on(self.hosts.store.get(&[key])).ok().and_then(|found| found.into_iter().next().flatten());
+        let found = block_on(self.hosts.backend.store().get(&[key]))
+            .ok()
+            .and_then(|found| found.into_iter().next().flatten());
         let Some(Record::Url(mut record)) = found.map(|found| found.record) else { return };
         let ago = |hours: u64| Some(self.hosts.now() - Duration::from_secs(hours * 3_600));
         let health = &mut record.health;
@@ -335,8 +339,10 @@ impl World {
                 Preload::Disabled => (100, 80, 5, ago(1)),
                 Preload::DisabledByStreak => (9_000, 5_000, 1_999, ago(24)),
                 Preload::Frozen => (9_000, 5_000, 2_000, ago(73)),
+                Preload::FrozenByStreak => (9_000, 6_000, 49_999, ago(1)),
+                Preload::Halved => (9_999, 6_900, 0, ago(1)),
             };
         self.tell(|| format!("{tenant}'s {url} is nearly {preload:?}"));
-        let _ = block_on(self.hosts.store.write(vec![Write::put(record, Expect::Any)]));
+        let _ = block_on(self.hosts.backend.store().write(vec![Write::put(record, Expect::Any)]));
     }
 }

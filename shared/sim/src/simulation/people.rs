@@ -1,33 +1,39 @@
 //! Producers, who post an event again until it is accepted, and people, who do what they like.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use holdfast_core::engine::{AcceptError, NewEvent, NewSubscription, SubscriptionPatch};
-use holdfast_core::ids::Tenant;
-use holdfast_core::records::{DeliveryRecord, Record, Subscription, UrlReplay};
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::records::{JobRecord, Subscription, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 
 use super::World;
 use super::hosts::{Function, Process};
+use super::plan::{FRESH, HEALTHY, NOISE, NOISY_TENANT, QUIET_TENANT};
+use crate::block_on;
 
 /// A producer that has no answer asks again after a moment.
 const AGAIN: Duration = Duration::from_secs(2);
 const DAY: usize = 43_200;
+const FRESH_EVENTS: usize = 8;
+/// Five steps, of 1, 2, 4, 8 and 9, are 25 s.
+const QUICKLY: Duration = Duration::from_secs(120);
 
 impl World {
     /// Posts events until they are accepted.
-    pub(super) async fn post(self: Arc<World>, tenant: Tenant, events: Vec<NewEvent>) {
+    pub(super) async fn post(self: &Arc<World>, tenant: &Tenant, events: Vec<NewEvent>) {
         // Longer than any trouble: a producer that gives up has been promised nothing.
         for _ in 0..DAY {
-            let accepting = async |process: &Process| process.engine.accept(&tenant, events.clone()).await;
+            let accepting = async |process: &Process| process.engine.accept(tenant, events.clone()).await;
             match self.hosts.run(Function::Ingest, accepting).await {
                 Some(Ok(accepted)) => {
                     for (event, accepted) in events.iter().zip(accepted) {
                         let id = event.id.clone().unwrap_or_default();
                         self.tell(|| format!("{tenant} has posted {id}: {} deliveries", accepted.deliveries));
-                        self.accepted(&tenant, id, accepted.deliveries);
+                        self.accepted(tenant, id, accepted.deliveries);
                     }
                     return;
                 }
@@ -39,14 +45,14 @@ impl World {
     }
 
     /// Subscribes, and asks again until it is there.
-    pub(super) async fn subscribe(self: Arc<World>, tenant: Tenant, url: String, event_type: &'static str) {
+    pub(super) async fn subscribe(&self, tenant: &Tenant, url: &str, event_type: &'static str) {
         for _ in 0..DAY {
-            let new = NewSubscription::to(&url, event_type);
+            let new = NewSubscription::to(url, event_type);
             let subscribed = self
                 .hosts
-                .run(Function::Admin, async |process| process.engine.subscribe(&tenant, new).await.is_ok())
+                .run(Function::Admin, async |process| process.engine.subscribe(tenant, new).await.is_ok())
                 .await;
-            if subscribed == Some(true) || self.is_subscribed(&tenant, &url, event_type) {
+            if subscribed == Some(true) || self.is_subscribed(tenant, url, event_type) {
                 return;
             }
             self.hosts.faults.time.sleep(AGAIN).await;
@@ -61,28 +67,68 @@ impl World {
         })
     }
 
-    pub(super) fn subscriptions(&self) -> Vec<Subscription> {
-        let all = self.hosts.store.all().into_iter();
-        all.filter_map(|record| match record {
-            Record::Subscription(subscription) => Some(subscription),
-            _ => None,
-        })
-        .collect()
+    fn subscriptions(&self) -> Vec<Subscription> {
+        self.snapshot().subscriptions.into_values().collect()
     }
 
-    pub(super) fn deliveries(&self) -> Vec<DeliveryRecord> {
-        let all = self.hosts.store.all().into_iter();
-        all.filter_map(|record| match record {
-            Record::Delivery(delivery) => Some(delivery),
-            _ => None,
-        })
-        .collect()
+    /// Posts events for the receiver that always succeeds, beside others that keep the functions busy.
+    pub(super) async fn post_fresh(self: Arc<World>, number: usize, noise: usize) {
+        let event = |event_type, id| NewEvent { id: Some(id), ..NewEvent::new(event_type, "1") };
+        let noisy = (0..noise).map(|n| event(NOISE, format!("noise-{number}-{n}")));
+        if noise > 0 {
+            self.post(&Tenant::from(NOISY_TENANT), noisy.collect()).await;
+        }
+        let tenant = Tenant::from(QUIET_TENANT);
+        let ids: Vec<String> = (0..FRESH_EVENTS).map(|n| format!("fresh-{number}-{n}")).collect();
+        self.post(&tenant, ids.iter().map(|id| event(FRESH, id.clone())).collect()).await;
+        let now = self.hosts.now();
+        let mut fresh = self.fresh.lock().unwrap_or_else(PoisonError::into_inner);
+        fresh.extend(ids.into_iter().map(|id| ((tenant.clone(), id), now)));
+    }
+
+    /// Replays everything at the receiver that always succeeds, when nothing goes wrong: that takes less than a minute.
+    pub(super) async fn replay_quickly(self: Arc<World>) {
+        let tenant = Tenant::from(QUIET_TENANT);
+        let url_id = UrlId::of(HEALTHY);
+        let states = vec![DeliveryState::Delivered];
+        let wanted = UrlReplay { url_id, since: None, until: None, states, expired_since: None };
+        let replay = async |process: &Process| process.engine.replay_url(&tenant, wanted).await;
+        let Some(Ok(Some(shown))) = self.hosts.run(Function::Admin, replay).await else {
+            return self.hosts.observer.report("what is kept can be replayed", "a URL cannot".to_owned());
+        };
+        self.hosts.faults.time.sleep(QUICKLY).await;
+        let job = JobRecord::key(&tenant, &shown.id);
+        let left = block_on(self.hosts.backend.store().get(&[job]));
+        if left.is_ok_and(|left| left.iter().any(Option::is_some)) {
+            let what = format!("{} deliveries take more than {QUICKLY:?}", shown.matched);
+            self.hosts.observer.report("a bulk replay keeps its pace", what);
+        }
+    }
+
+    /// Replays every delivery that the receiver which always succeeds has got and that is still kept.
+    pub(super) async fn replay_all_kept(self: Arc<World>) {
+        let tenant = Tenant::from(QUIET_TENANT);
+        let snapshot = self.snapshot();
+        let known: BTreeSet<_> = snapshot.deliveries.iter().map(|delivery| &delivery.key).collect();
+        let logged = snapshot.logged.iter().map(|logged| &logged.delivery.key);
+        let at_once = logged.filter(|key| !known.contains(key));
+        for key in known.iter().copied().chain(at_once).filter(|key| key.tenant == tenant) {
+            let replay = async |process: &Process| process.engine.replay(key).await;
+            let replayed = self.hosts.run(Function::Admin, replay).await;
+            self.hosts.faults.counts.add("a delivery is replayed after days");
+            if let Some(Err(error)) = replayed {
+                let what = format!("{} cannot: {error}", key.id());
+                self.hosts.observer.report("what is kept can be replayed", what);
+            }
+        }
     }
 
     /// A person does one thing, perhaps without success.
     pub(super) async fn act(self: Arc<World>) {
         let dice = &self.hosts.faults.dice;
-        let subscriptions = self.subscriptions();
+        let mut subscriptions = self.subscriptions();
+        // They are for when nothing goes wrong.
+        subscriptions.retain(|one| ![QUIET_TENANT, NOISY_TENANT].contains(&one.tenant.as_str()));
         let Some(subscription) = dice.pick(&subscriptions).cloned() else { return };
         let Subscription { tenant, url_id, id, .. } = &subscription;
         let change = |patch| {
@@ -138,7 +184,8 @@ impl World {
                 ("a person: replay a URL", self.hosts.run(Function::Admin, replay).await)
             }
             _ => {
-                let deliveries = self.deliveries();
+                let mut deliveries = self.snapshot().deliveries;
+                deliveries.retain(|delivery| delivery.key.tenant == *tenant);
                 let Some(delivery) = dice.pick(&deliveries) else { return };
                 let replay = async |process: &Process| process.engine.replay(&delivery.key).await.is_ok();
                 ("a person: replay", self.hosts.run(Function::Admin, replay).await)

@@ -8,6 +8,7 @@ use holdfast_core::time::Timestamp;
 use super::dice::Dice;
 use super::faults::Rates;
 use super::receivers::Behaviour;
+use super::versions::Deploy;
 
 pub(super) const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -31,7 +32,44 @@ pub(super) struct Plan {
     /// (when, whether it is the store)
     pub(super) outages: Vec<(Timestamp, bool, Duration)>,
     pub(super) rates: Rates,
+    /// First attempts for slow URLs have a queue of their own.
+    pub(super) slow_queue: bool,
+    pub(super) deploy: Option<Deploy>,
+    /// All processes run on one machine, whose clock is set to so many milliseconds from true time.
+    pub(super) clock_settings: Option<Vec<(Timestamp, i64)>>,
+    pub(super) wide: Option<Wide>,
+    pub(super) flood: Option<Flood>,
+    /// Events for a tenant whose receiver always succeeds, posted when nothing goes wrong.
+    pub(super) fresh: Vec<Timestamp>,
+    /// So many events for a receiver that hangs are posted a moment before each of these.
+    pub(super) noise: usize,
+    /// The world goes on for weeks, until what it has stored is removed.
+    pub(super) is_long: bool,
 }
+
+/// An event type with more subscriptions than one step of a fan-out has.
+pub(super) struct Wide {
+    pub(super) subscriptions: usize,
+    pub(super) posts: Vec<Timestamp>,
+}
+
+/// Many events for one URL, which is disabled by counting and recovers when nothing else goes wrong.
+pub(super) struct Flood {
+    pub(super) from: Timestamp,
+    pub(super) posts: usize,
+    pub(super) events_in_post: usize,
+}
+
+pub(super) const FLOODED: &str = "http://flooded.test/";
+pub(super) const HEALTHY: &str = "http://healthy.test/";
+pub(super) const HANGING: &str = "http://hanging.test/";
+/// The tenants of these receivers.
+pub(super) const QUIET_TENANT: &str = "quiet";
+pub(super) const NOISY_TENANT: &str = "noisy";
+pub(super) const FRESH: &str = "fresh.event";
+pub(super) const NOISE: &str = "noise.event";
+pub(super) const FLOOD: &str = "flood.event";
+pub(super) const WIDE: &str = "wide.event";
 
 /// Which threshold is near.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +80,10 @@ pub(super) enum Preload {
     DisabledByStreak,
     /// 2,000 failures in a row, the last success more than three days ago.
     Frozen,
+    /// 49,999 failures in a row.
+    FrozenByStreak,
+    /// 9,999 attempts, of which 69 % failed.
+    Halved,
 }
 
 const TYPES: [&str; 3] = ["order.created", "order.paid", "user.deleted"];
@@ -51,7 +93,9 @@ impl Plan {
         let tenants: Vec<String> = (0..dice.between(1, 3)).map(|n| format!("tenant-{n}")).collect();
         let urls: Vec<String> =
             (0..dice.between(3, 6)).map(|n| format!("http://receiver-{n}.test/")).collect();
-        let behaviours = urls.iter().map(|url| (url.clone(), phases(start, dice))).collect();
+        let mut behaviours: BTreeMap<_, _> =
+            urls.iter().map(|url| (url.clone(), phases(start, dice))).collect();
+        behaviours.insert(HANGING.to_owned(), vec![(start, Behaviour::Hangs)]);
         let tenant = || dice.below(tenants.len() as u64) as usize;
         let mut subscriptions = Vec::new();
         for url in &urls {
@@ -59,7 +103,13 @@ impl Plan {
                 subscriptions.push((tenant(), url.clone(), *event_type));
             }
         }
-        let preloads = [Preload::Disabled, Preload::DisabledByStreak, Preload::Frozen];
+        let preloads = [
+            Preload::Disabled,
+            Preload::DisabledByStreak,
+            Preload::Frozen,
+            Preload::FrozenByStreak,
+            Preload::Halved,
+        ];
         let mut preloaded = Vec::new();
         for (tenant, url, _) in &subscriptions {
             if dice.happens(3_000)
@@ -83,8 +133,65 @@ impl Plan {
         let actions = (0..dice.below(8)).map(|_| at()).collect();
         let outage = |store| (at(), store, dice.time(Duration::from_secs(60), HOUR));
         let outages = [true, false].into_iter().filter(|_| dice.happens(1_500)).map(outage).collect();
-        Plan { behaviours, subscriptions, preloaded, posts, actions, outages, rates: rates(dice), tenants }
+        let calm = start + TROUBLE;
+        let deploy = dice.happens(1_000).then(|| {
+            let begins = at();
+            Deploy { begins, ends: begins + dice.time(Duration::from_secs(60), HOUR) }
+        });
+        let clock_settings = dice.happens(500).then(|| {
+            let set = |_| (at(), dice.between(0, 110 * 3_600_000) as i64 - 55 * 3_600_000);
+            let mut settings: Vec<_> = (0..dice.between(1, 3)).map(set).collect();
+            settings.sort();
+            settings
+        });
+        let wide = dice.happens(250).then(|| Wide {
+            subscriptions: dice.between(105, 260) as usize,
+            posts: (0..dice.between(1, 3))
+                .map(|_| start + HOUR + dice.time(Duration::ZERO, HOUR * 8))
+                .collect(),
+        });
+        let flood = dice.happens(250).then(|| {
+            let many = dice.happens(2_000);
+            behaviours.insert(FLOODED.to_owned(), flooded(calm, dice));
+            Flood {
+                from: calm - HOUR * dice.between(3, 8) as u32,
+                posts: if many { dice.between(20, 50) } else { dice.between(5, 12) } as usize,
+                events_in_post: 50,
+            }
+        });
+        let mut fresh: Vec<Timestamp> =
+            (0..3).map(|_| calm + HOUR + dice.time(Duration::ZERO, HOUR * 4)).collect();
+        fresh.sort();
+        Plan {
+            behaviours,
+            subscriptions,
+            preloaded,
+            posts,
+            actions,
+            outages,
+            rates: rates(dice),
+            tenants,
+            slow_queue: dice.happens(3_000),
+            deploy,
+            clock_settings,
+            wide,
+            flood,
+            fresh,
+            noise: if dice.happens(1_000) { dice.between(20, 60) as usize } else { 0 },
+            is_long: dice.happens(300),
+        }
     }
+}
+
+/// Fails until the calm has begun, and then takes most of what waits.
+fn flooded(calm: Timestamp, dice: &Dice) -> Vec<(Timestamp, Behaviour)> {
+    let recovered = match dice.below(3) {
+        0 => Behaviour::Succeeds,
+        1 => Behaviour::IsSlow,
+        _ => Behaviour::Refuses { percent: dice.between(10, 40) },
+    };
+    let recovers_at = calm + HOUR + dice.time(Duration::ZERO, HOUR * 3);
+    vec![(Timestamp::ZERO, Behaviour::Fails(500)), (recovers_at, recovered)]
 }
 
 /// Some worlds have no faults at all, some many of one kind, most a few of all.
@@ -111,6 +218,7 @@ fn rates(dice: &Dice) -> Rates {
         killed: rate(300),
         missed_sweep: rate(500),
         overlapping_sweep: rate(500),
+        shortage: rate(100),
     }
 }
 

@@ -7,17 +7,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use holdfast_core::ids::{DeliveryKey, Tenant, UrlId};
-use holdfast_core::ports::{
-    AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Sender, Store,
-};
+use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Sender};
 use holdfast_core::records::{DeliveryRecord, Key, Record, UrlRecord};
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 
+use super::backend::Backend;
 use super::faults::Faults;
 use super::story::Story;
-use crate::{MemoryStore, block_on};
+use crate::block_on;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
@@ -62,7 +61,7 @@ pub struct Request {
 }
 
 pub(super) struct Receivers {
-    pub(super) store: Arc<MemoryStore>,
+    pub(super) backend: Arc<dyn Backend>,
     pub(super) faults: Arc<Faults>,
     pub(super) story: Arc<Story>,
     pub(super) http_timeout: Duration,
@@ -83,15 +82,14 @@ impl Receivers {
     }
 
     fn read(&self, key: Key) -> Option<Record> {
-        let found = block_on(self.store.get(&[key])).ok()?;
+        let found = block_on(self.backend.store().get(&[key])).ok()?;
         found.into_iter().next().flatten().map(|found| found.record)
     }
 
     /// What the store says about this request at this moment.
     fn seen(&self, request: &AttemptRequest) -> Request {
         let now = self.faults.time.now();
-        let header = request.headers.iter().find(|(name, _)| *name == "webhook-id");
-        let delivery = header.map(|(_, id)| id.clone()).unwrap_or_default();
+        let delivery = delivery_of(request);
         let url = self.read(UrlRecord::key(&request.tenant, &UrlId::of(&request.url)));
         let (state, since) = match url {
             Some(Record::Url(url)) => (url.health.state, url.health.since),
@@ -131,6 +129,11 @@ impl Receivers {
             }
         }
     }
+}
+
+pub(super) fn delivery_of(request: &AttemptRequest) -> String {
+    let header = request.headers.iter().find(|(name, _)| *name == "webhook-id");
+    header.map(|(_, id)| id.clone()).unwrap_or_default()
 }
 
 /// Always the same for the same delivery, from 0 to 99.

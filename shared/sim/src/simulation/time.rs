@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use holdfast_core::ports::Clock;
+use holdfast_core::rules::steady_time::SteadyTime;
 use holdfast_core::time::Timestamp;
 
 /// True time, which no host knows exactly. It passes only while everything waits.
@@ -109,6 +110,42 @@ impl Clock for HostClock {
     }
     fn now_real(&self) -> Timestamp {
         self.now()
+    }
+    fn to_schedule(&self, real: Duration) -> Duration {
+        real
+    }
+}
+
+/// The clock of a machine that is alone with its data, and whose own clock is set now and then.
+pub(super) struct MachineClock {
+    time: Arc<Time>,
+    start: Timestamp,
+    /// When the machine's own clock is set, and how far it is from true time from then on.
+    settings: Vec<(Timestamp, i64)>,
+    steady: Mutex<SteadyTime>,
+}
+
+impl MachineClock {
+    pub(super) fn new(time: Arc<Time>, settings: Vec<(Timestamp, i64)>) -> MachineClock {
+        let start = time.now();
+        let steady = Mutex::new(SteadyTime::new(start, Duration::ZERO));
+        MachineClock { time, start, settings, steady }
+    }
+}
+
+impl Clock for MachineClock {
+    fn now(&self) -> Timestamp {
+        let now = self.time.now();
+        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+        steady.read(self.wall(), now.since(self.start)).0
+    }
+    fn now_real(&self) -> Timestamp {
+        self.now()
+    }
+    fn wall(&self) -> Timestamp {
+        let now = self.time.now();
+        let set = self.settings.iter().rev().find(|(from, _)| *from <= now);
+        Timestamp::from_millis(now.as_millis() + set.map_or(0, |(_, by_ms)| *by_ms))
     }
     fn to_schedule(&self, real: Duration) -> Duration {
         real

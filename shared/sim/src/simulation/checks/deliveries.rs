@@ -1,53 +1,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use holdfast_core::ids::Tenant;
-use holdfast_core::ports::{BodyKey, QueueName, Store};
-use holdfast_core::records::{Attempt, Record};
+use holdfast_core::ports::{BodyKey, QueueName};
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 
-use super::{Kept, LATE, SKEW, keep};
+use super::{Kept, LATE, SKEW, Snapshot, keep};
 use crate::block_on;
 use crate::simulation::World;
 
 const MAX_ATTEMPTS: usize = 12;
+/// When the sweep looks at something that is due, at the latest: while a probe is made, the next one is due in 10 minutes and the time that a
+/// function has.
+const MAX_LOOK: Duration = Duration::from_secs(630);
 const LIFETIME: Duration = Duration::from_secs(52 * 3_600);
 
 impl World {
-    /// Attempts by delivery and epoch, in order.
-    fn attempts(&self) -> BTreeMap<(String, u32), Vec<Attempt>> {
-        let mut attempts: BTreeMap<_, Vec<Attempt>> = BTreeMap::new();
-        for record in self.hosts.store.all() {
-            if let Record::Attempt(attempt) = record {
-                attempts.entry((attempt.key.id(), attempt.epoch)).or_default().push(attempt);
-            }
-        }
-        for of_one in attempts.values_mut() {
-            of_one.sort_by_key(|attempt| (attempt.n, attempt.at));
-        }
-        attempts
-    }
-
     /// Every delivery of an accepted event was received, or is in the store.
-    pub(super) fn check_nothing_is_lost(&self) -> Kept {
-        let mut events: BTreeMap<(Tenant, String), String> = BTreeMap::new();
-        let mut known: BTreeSet<String> = BTreeSet::new();
-        for record in self.hosts.store.all() {
-            match record {
-                Record::Event(event) => drop(events.insert((event.tenant, event.id), event.event_key.0)),
-                Record::Delivery(delivery) => drop(known.insert(delivery.key.id())),
-                _ => {}
-            }
-        }
+    pub(super) fn check_nothing_is_lost(&self, snapshot: &Snapshot) -> Kept {
+        let mut known: BTreeSet<String> =
+            snapshot.deliveries.iter().map(|delivery| delivery.key.id()).collect();
         let requests = self.hosts.receivers.requests();
         let received = requests.iter().filter(|request| (200..300).contains(&request.status));
         known.extend(received.map(|request| request.delivery.clone()));
         let accepted = self.accepted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (event, deliveries) in accepted.iter() {
-            let Some(key) = events.get(event) else {
+            let Some(key) = snapshot.events.get(event) else {
                 keep!("accepted is never lost", *deliveries == 0, "{event:?} is not in the store");
                 continue;
             };
@@ -79,15 +59,15 @@ impl World {
             let due = *before + gap;
             keep!(
                 "never early",
-                *at + SKEW >= due,
+                *at + SKEW + self.drift(gap) >= due,
                 "attempt {n} of {delivery}, epoch {epoch}: at {at}, due {due}"
             );
         }
         Ok(())
     }
 
-    pub(super) fn check_number_of_attempts(&self) -> Kept {
-        for ((delivery, epoch), attempts) in self.attempts() {
+    pub(super) fn check_number_of_attempts(&self, snapshot: &Snapshot) -> Kept {
+        for ((delivery, epoch), attempts) in &snapshot.attempts {
             let numbers: BTreeSet<u32> = attempts.iter().map(|attempt| attempt.n).collect();
             keep!(
                 "at most 12 attempts",
@@ -99,12 +79,11 @@ impl World {
     }
 
     /// After the first attempt that the record knows: one whose outcome could not be recorded does not count.
-    pub(super) fn check_nothing_after_52_hours(&self) -> Kept {
-        let attempts = self.attempts();
-        for delivery in self.deliveries() {
+    pub(super) fn check_nothing_after_52_hours(&self, snapshot: &Snapshot) -> Kept {
+        for delivery in &snapshot.deliveries {
             let (id, progress) = (delivery.key.id(), &delivery.progress);
             let began = progress.first_attempt_at.unwrap_or(progress.epoch_began_at);
-            let of_epoch = attempts.get(&(id.clone(), progress.epoch));
+            let of_epoch = snapshot.attempts.get(&(id.clone(), progress.epoch));
             let Some(last) = of_epoch.and_then(|attempts| attempts.iter().map(|attempt| attempt.at).max())
             else {
                 continue;
@@ -120,12 +99,15 @@ impl World {
     }
 
     /// A success that is in the log ends its epoch.
-    pub(super) fn check_success_ends(&self) -> Kept {
-        let attempts = self.attempts();
-        for delivery in self.deliveries() {
+    pub(super) fn check_success_ends(&self, snapshot: &Snapshot) -> Kept {
+        let at_once: BTreeSet<String> =
+            snapshot.logged.iter().map(|logged| logged.delivery.key.id()).collect();
+        for delivery in &snapshot.deliveries {
             let (id, progress) = (delivery.key.id(), &delivery.progress);
-            let Some(attempts) = attempts.get(&(id.clone(), progress.epoch)) else { continue };
-            let succeeded = attempts.iter().any(|attempt| attempt.outcome == AttemptOutcome::Success);
+            let attempts = snapshot.attempts.get(&(id.clone(), progress.epoch));
+            let mut attempts = attempts.into_iter().flatten();
+            let succeeded = attempts.any(|attempt| attempt.outcome == AttemptOutcome::Success)
+                || (progress.epoch == 0 && at_once.contains(&id));
             let is_delivered = progress.state == DeliveryState::Delivered;
             keep!(
                 "a success ends a delivery",
@@ -139,9 +121,9 @@ impl World {
     }
 
     /// After days without trouble nothing is under way that should have ended.
-    pub(super) fn check_everything_ends(&self) -> Kept {
-        let now = self.hosts.now();
-        for delivery in self.deliveries().into_iter().filter(|delivery| delivery.progress.state.is_live()) {
+    pub(super) fn check_everything_ends(&self, snapshot: &Snapshot) -> Kept {
+        let now = self.hosts.schedule_now();
+        for delivery in snapshot.deliveries.iter().filter(|delivery| delivery.progress.state.is_live()) {
             let (id, progress) = (delivery.key.id(), &delivery.progress);
             // One that waits for an attempt after its end is looked at when that would be due, and shown as dead before.
             let looked_at =
@@ -149,17 +131,18 @@ impl World {
             let is_over = now > progress.expires_at.max(looked_at) + LATE + SKEW;
             keep!("everything ends", !is_over, "{id} has expired at {}", progress.expires_at);
         }
-        let jobs =
-            self.hosts.store.all().into_iter().filter(|record| matches!(record, Record::Job(_))).count();
+        let jobs = snapshot.jobs.len();
         keep!("everything ends", jobs == 0, "{jobs} jobs are left");
-        let left = self.hosts.queue.messages(QueueName::First);
-        keep!("everything ends", left.is_empty(), "first attempts are left: {left:?}");
+        for queue in [QueueName::First, QueueName::Slow] {
+            let left = self.hosts.backend.messages(queue);
+            keep!("everything ends", left == 0, "{left} first attempts are left on {queue:?}");
+        }
         Ok(())
     }
 
     /// What is alive is looked at some day and has its body; what is over is removed some day.
-    pub(super) fn check_lives_are_looked_after(&self) -> Kept {
-        for delivery in self.deliveries() {
+    pub(super) fn check_lives_are_looked_after(&self, snapshot: &Snapshot) -> Kept {
+        for delivery in &snapshot.deliveries {
             let (id, progress) = (delivery.key.id(), &delivery.progress);
             let is_live = progress.state.is_live();
             keep!(
@@ -175,7 +158,7 @@ impl World {
                 progress.remove_at
             );
             if is_live {
-                let body = block_on(self.hosts.store.get_bodies(&[BodyKey::of(&delivery.key)]));
+                let body = block_on(self.hosts.backend.store().get_bodies(&[BodyKey::of(&delivery.key)]));
                 let has_body = body.is_ok_and(|bodies| bodies.iter().all(Option::is_some));
                 keep!("live records have their bodies", has_body, "{id} has none");
             }
@@ -184,11 +167,10 @@ impl World {
     }
 
     /// While nothing goes wrong, a waiting delivery is attempted when it is due.
-    pub(super) fn check_nothing_is_late(&self) -> Kept {
-        self.check_lives_are_looked_after()?;
-        let now = self.hosts.now();
-        let urls = self.urls();
-        for delivery in self.deliveries() {
+    pub(super) fn check_nothing_is_late(&self, snapshot: &Snapshot) -> Kept {
+        self.check_lives_are_looked_after(snapshot)?;
+        let now = self.hosts.schedule_now();
+        for delivery in &snapshot.deliveries {
             let progress = &delivery.progress;
             let late = now.since(progress.due_at);
             // One that is being attempted is on its way.
@@ -197,8 +179,7 @@ impl World {
             match progress.state {
                 DeliveryState::Waiting => keep!("never late", !is_late, "{id} was due {late:?} ago"),
                 DeliveryState::Parked => {
-                    let url = urls.get(&(delivery.key.tenant.clone(), delivery.url_id.clone()));
-                    let stuck = url.is_none_or(|url| {
+                    let stuck = snapshot.url_of(delivery).is_none_or(|url| {
                         url.health.state == UrlState::Enabled
                             && url.releasing.is_none()
                             && now.since(url.health.since) > LATE
@@ -207,6 +188,75 @@ impl World {
                 }
                 DeliveryState::Delivered | DeliveryState::Dead => {}
             }
+        }
+        Ok(())
+    }
+
+    /// What is due is looked at within 10 minutes, should its ticket be lost.
+    pub(super) fn check_looks(&self, snapshot: &Snapshot) -> Kept {
+        let now = self.hosts.schedule_now();
+        let soon = now + MAX_LOOK + SKEW;
+        for delivery in &snapshot.deliveries {
+            let progress = &delivery.progress;
+            if !progress.state.is_live() || progress.due_at > now {
+                continue;
+            }
+            let look_at = match progress.state {
+                DeliveryState::Parked => match snapshot.url_of(delivery) {
+                    Some(url) if url.health.state == UrlState::Disabled => url.next_look_at(),
+                    // A frozen URL is left alone, and what is released has its own checks.
+                    _ => continue,
+                },
+                _ => progress.look_at,
+            };
+            let (id, url) = (delivery.key.id(), &delivery.url);
+            keep!(
+                "what is due is looked at soon",
+                look_at.is_some_and(|look_at| look_at <= soon),
+                "{id} at {url}: {look_at:?}, and it is {now}"
+            );
+        }
+        Ok(())
+    }
+
+    /// A receiver can postpone a retry at most to the time of the one after it.
+    pub(super) fn check_due_times(&self, snapshot: &Snapshot) -> Kept {
+        let schedule = Schedule::default();
+        for delivery in &snapshot.deliveries {
+            let progress = &delivery.progress;
+            let (id, n) = (delivery.key.id(), progress.next_attempt);
+            let before = snapshot.attempts.get(&(id.clone(), progress.epoch)).into_iter().flatten();
+            let before = before.filter(|attempt| attempt.n + 1 == n).map(|attempt| attempt.at).max();
+            let (Some(before), Some(gap)) = (before, schedule.gap_before_retry(n)) else { continue };
+            let next_gap = schedule.gap_before_retry(n + 1).unwrap_or_default();
+            let latest = before + gap + next_gap + SKEW;
+            let due_at = progress.due_at;
+            keep!(
+                "retry-after is bounded",
+                progress.state != DeliveryState::Waiting || due_at <= latest,
+                "retry {n} of {id} is due at {due_at}, {:?} after the attempt before",
+                due_at.since(before)
+            );
+        }
+        Ok(())
+    }
+
+    /// A live delivery is where its subscription is, which is active. People have done nothing for a while.
+    pub(super) fn check_subscriptions_are_followed(&self, snapshot: &Snapshot) -> Kept {
+        for delivery in snapshot.deliveries.iter().filter(|delivery| delivery.progress.state.is_live()) {
+            // One that waits is looked at when it is due.
+            if delivery.progress.state == DeliveryState::Waiting {
+                continue;
+            }
+            let subscription = snapshot.subscription_of(&delivery.key);
+            let is_wanted = subscription.is_some_and(|one| one.active && one.url_id == delivery.url_id);
+            keep!(
+                "deliveries follow their subscription",
+                is_wanted,
+                "{} is parked at {}, and its subscription is {subscription:?}",
+                delivery.key.id(),
+                delivery.url
+            );
         }
         Ok(())
     }

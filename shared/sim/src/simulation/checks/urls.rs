@@ -1,36 +1,19 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::records::{ParkedPointer, Record, UrlRecord};
-use holdfast_core::rules::delivery::DeliveryState;
+use holdfast_core::records::{DeliveryRecord, Key, ParkedPointer};
+use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use holdfast_core::rules::health::UrlState;
 
-use super::{Kept, LATE, SKEW, keep};
+use super::{Kept, LATE, SKEW, Snapshot, keep};
 use crate::simulation::World;
 
 impl World {
-    pub(super) fn urls(&self) -> BTreeMap<(Tenant, UrlId), UrlRecord> {
-        let all = self.hosts.store.all().into_iter();
-        all.filter_map(|record| match record {
-            Record::Url(url) => Some(((url.tenant.clone(), url.id.clone()), url)),
-            _ => None,
-        })
-        .collect()
-    }
-
     /// Records and pointers agree.
-    pub(super) fn check_parked(&self) -> Kept {
-        let mut pointers = BTreeSet::new();
-        let mut expected = BTreeSet::new();
-        for record in self.hosts.store.all() {
-            match record {
-                Record::Parked(pointer) => drop(pointers.insert(pointer.key())),
-                Record::Delivery(delivery) if delivery.progress.state == DeliveryState::Parked => {
-                    expected.insert(ParkedPointer::of(&delivery).key());
-                }
-                _ => {}
-            }
-        }
+    pub(super) fn check_parked(&self, snapshot: &Snapshot) -> Kept {
+        let is_parked = |delivery: &&DeliveryRecord| delivery.progress.state == DeliveryState::Parked;
+        let pointers: BTreeSet<Key> = snapshot.pointers.iter().map(ParkedPointer::key).collect();
+        let parked = snapshot.deliveries.iter().filter(is_parked);
+        let expected: BTreeSet<Key> = parked.map(|delivery| ParkedPointer::of(delivery).key()).collect();
         keep!(
             "a parked delivery has one pointer",
             pointers == expected,
@@ -40,15 +23,14 @@ impl World {
     }
 
     /// A disabled URL at which something is due is probed.
-    pub(super) fn check_probes_are_made(&self) -> Kept {
-        let now = self.hosts.now();
-        let urls = self.urls();
-        for delivery in self.deliveries() {
+    pub(super) fn check_probes_are_made(&self, snapshot: &Snapshot) -> Kept {
+        let now = self.hosts.schedule_now();
+        for delivery in &snapshot.deliveries {
             let progress = &delivery.progress;
             if progress.state != DeliveryState::Parked || now.since(progress.due_at) <= LATE + SKEW {
                 continue;
             }
-            let url = urls.get(&(delivery.key.tenant.clone(), delivery.url_id.clone()));
+            let url = snapshot.url_of(delivery);
             let Some(url) = url.filter(|url| url.health.state == UrlState::Disabled) else { continue };
             let late = url.health.next_probe_at.map_or(std::time::Duration::ZERO, |at| now.since(at));
             keep!(
@@ -69,37 +51,51 @@ impl World {
         Ok(())
     }
 
+    /// The hosts' clock passes as time does, whatever the machine's clock is set to.
+    pub(super) fn check_time_passes(&self) -> Kept {
+        let now = (self.hosts.now(), self.hosts.schedule_now());
+        let last = std::mem::replace(
+            &mut *self.last_clocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
+            Some(now),
+        );
+        let Some(last) = last else { return Ok(()) };
+        let (passed, shown) = (now.0.since(last.0), now.1.since(last.1));
+        keep!(
+            "time passes steadily",
+            shown.abs_diff(passed) <= self.drift(passed) + SKEW,
+            "in {passed:?} the clock of the machine went on by {shown:?}"
+        );
+        Ok(())
+    }
+
     /// Which states and ends there were.
-    pub(in crate::simulation) fn count_what_happened(&self) {
+    pub(super) fn count_what_happened(&self, snapshot: &Snapshot) {
         let counts = &self.hosts.faults.counts;
-        for record in self.hosts.store.all() {
-            match record {
-                Record::History(entry) => counts.add(match (entry.from, entry.to) {
-                    (UrlState::Enabled, UrlState::Disabled) => "a URL: enabled to disabled",
-                    (UrlState::Disabled, UrlState::Enabled) => "a URL: disabled to enabled",
-                    (UrlState::Enabled, UrlState::Frozen) => "a URL: enabled to frozen",
-                    (UrlState::Disabled, UrlState::Frozen) => "a URL: disabled to frozen",
-                    (UrlState::Frozen, UrlState::Enabled) => "a URL: frozen to enabled",
-                    _ => "a URL: another change",
-                }),
-                Record::Delivery(delivery) => counts.add(match delivery.progress.reason {
-                    None => "a delivery is delivered in the end",
-                    Some(holdfast_core::rules::delivery::Reason::Exhausted) => "a delivery is exhausted",
-                    Some(holdfast_core::rules::delivery::Reason::Expired) => "a delivery has expired",
-                    Some(holdfast_core::rules::delivery::Reason::Unsubscribed) => {
-                        "a delivery is unsubscribed"
-                    }
-                    Some(holdfast_core::rules::delivery::Reason::Inactive) => "a delivery is inactive",
-                }),
-                Record::Attempt(attempt) => counts.add(match attempt.outcome {
-                    holdfast_core::rules::delivery::AttemptOutcome::Success => "an attempt succeeds",
-                    holdfast_core::rules::delivery::AttemptOutcome::Failure => "an attempt fails",
-                    holdfast_core::rules::delivery::AttemptOutcome::Interrupted => {
-                        "an attempt is interrupted"
-                    }
-                }),
-                _ => {}
-            }
+        for entry in &snapshot.history {
+            counts.add(match (entry.from, entry.to) {
+                (UrlState::Enabled, UrlState::Disabled) => "a URL: enabled to disabled",
+                (UrlState::Disabled, UrlState::Enabled) => "a URL: disabled to enabled",
+                (UrlState::Enabled, UrlState::Frozen) => "a URL: enabled to frozen",
+                (UrlState::Disabled, UrlState::Frozen) => "a URL: disabled to frozen",
+                (UrlState::Frozen, UrlState::Enabled) => "a URL: frozen to enabled",
+                _ => "a URL: another change",
+            });
+        }
+        for delivery in &snapshot.deliveries {
+            counts.add(match delivery.progress.reason {
+                None => "a delivery is delivered in the end",
+                Some(Reason::Exhausted) => "a delivery is exhausted",
+                Some(Reason::Expired) => "a delivery has expired",
+                Some(Reason::Unsubscribed) => "a delivery is unsubscribed",
+                Some(Reason::Inactive) => "a delivery is inactive",
+            });
+        }
+        for attempt in snapshot.attempts.values().flatten() {
+            counts.add(match attempt.outcome {
+                AttemptOutcome::Success => "an attempt succeeds",
+                AttemptOutcome::Failure => "an attempt fails",
+                AttemptOutcome::Interrupted => "an attempt is interrupted",
+            });
         }
     }
 }

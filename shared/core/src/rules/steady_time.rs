@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_core::time::Timestamp;
+use crate::time::Timestamp;
 
 /// How much faster or slower than time itself it runs until it agrees with the machine's clock again: a minute takes 3 hours and 20 minutes.
 const SLOWNESS: i64 = 200;
@@ -11,13 +11,13 @@ const JUMP_MICROS: i64 = 1_000_000;
 
 /// How far the machine's clock was set since the last reading, in milliseconds; negative if it was set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Jump {
-    pub(crate) by_ms: i64,
+pub struct Jump {
+    pub by_ms: i64,
 }
 
 /// Advances with the time since the machine was started, and only slowly towards what the machine's clock shows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SteadyTime {
+pub struct SteadyTime {
     micros: i64,
     /// At the last reading.
     since_boot: Duration,
@@ -26,11 +26,13 @@ pub(crate) struct SteadyTime {
 
 impl SteadyTime {
     /// `since_boot` counts the time that the machine was asleep.
-    pub(crate) fn new(wall: Timestamp, since_boot: Duration) -> SteadyTime {
+    #[must_use]
+    pub fn new(wall: Timestamp, since_boot: Duration) -> SteadyTime {
         SteadyTime { micros: micros(wall), since_boot, wall }
     }
 
-    pub(crate) fn read(&mut self, wall: Timestamp, since_boot: Duration) -> (Timestamp, Option<Jump>) {
+    /// `wall` is what the machine's clock shows.
+    pub fn read(&mut self, wall: Timestamp, since_boot: Duration) -> (Timestamp, Option<Jump>) {
         let passed = since_boot.saturating_sub(self.since_boot);
         let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
         let jump = micros(wall).saturating_sub(micros(self.wall)).saturating_sub(passed);

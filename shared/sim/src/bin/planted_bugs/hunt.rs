@@ -1,0 +1,34 @@
+//! Looks for each planted fault.
+
+use std::process::ExitCode;
+
+use holdfast_core::planted::switch_on;
+use holdfast_sim::simulation::find_broken;
+
+use crate::bugs::BUGS;
+
+/// So many worlds must be enough.
+const MAX_SEEDS: u64 = 400;
+
+pub(crate) fn hunt() -> ExitCode {
+    // A world that breaks an assertion of the code says so in the table.
+    std::panic::set_hook(Box::new(|_| {}));
+    if let Some(broken) = find_broken(0..MAX_SEEDS) {
+        println!("without any planted fault: {broken}");
+        return ExitCode::FAILURE;
+    }
+    println!("{:<70} {:>6}  broken promise", "planted fault", "seeds");
+    let mut missed = 0;
+    for (number, bug) in BUGS.iter().enumerate() {
+        switch_on(number);
+        match find_broken(0..MAX_SEEDS) {
+            Some(found) => println!("{:<70} {:>6}  {}", bug.name, found.seed + 1, found.broken.promise),
+            None => {
+                missed += 1;
+                println!("{:<70} {:>6}  NOT FOUND", bug.name, MAX_SEEDS);
+            }
+        }
+    }
+    println!("test result: {} passed; {missed} failed; 0 ignored", BUGS.len() - missed);
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

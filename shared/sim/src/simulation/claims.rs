@@ -1,0 +1,59 @@
+//! The claims of one process: each is used for a request, or given back.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use holdfast_core::ports::{AttemptRequest, AttemptResult, Sender};
+use holdfast_core::records::DeliveryRecord;
+use holdfast_core::rules::shortage::Shortage;
+use holdfast_core::time::Timestamp;
+
+use super::faults::Faults;
+use super::receivers::{Receivers, delivery_of};
+
+/// Deliveries that the process has claimed, and neither requested nor written since.
+#[derive(Default)]
+pub(super) struct Claims(Mutex<BTreeSet<String>>);
+
+impl Claims {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process has replaced a delivery.
+    pub(super) fn wrote(&self, before: &DeliveryRecord, after: &DeliveryRecord, now_real: Timestamp) {
+        let is_claim = after.progress.is_leased(now_real) && before.progress.lease != after.progress.lease;
+        if is_claim {
+            self.lock().insert(after.key.id());
+        }
+    }
+
+    /// It tries to write the delivery, or makes the request: from then on it has done what it can.
+    pub(super) fn is_used(&self, delivery: &str) {
+        self.lock().remove(delivery);
+    }
+
+    /// What is left when an invocation has ended.
+    pub(super) fn take(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.lock())
+    }
+}
+
+/// The receivers as one process reaches them, if it has what a request takes.
+pub(super) struct ProcessSender {
+    pub(super) receivers: Arc<Receivers>,
+    pub(super) faults: Arc<Faults>,
+    pub(super) claims: Arc<Claims>,
+}
+
+#[async_trait]
+impl Sender for ProcessSender {
+    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
+        if self.faults.happens(self.faults.rates().shortage, "fault: a process has a shortage") {
+            return Err(Shortage::Ports);
+        }
+        self.claims.is_used(&delivery_of(&request));
+        self.receivers.send(request).await
+    }
+}
