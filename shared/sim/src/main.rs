@@ -2,8 +2,10 @@
 
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use holdfast_core::rules::release::DEFAULT_CEILING;
 use holdfast_sim::simulation::{self, Report, Story};
 
 /// Simulates Holdfast with faults everywhere, and checks its promises.
@@ -19,15 +21,34 @@ struct Arguments {
     /// Runs only this one, and tells its story.
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// Instead: how long it takes to release so many parked deliveries at a receiver that answers in 50 ms, with the defaults of one machine
+    /// and of AWS.
+    #[arg(long, value_name = "DELIVERIES", conflicts_with_all = ["seed", "seeds", "from"])]
+    release: Option<usize>,
 }
+
+/// What a step releases at most, by default, and how long a million may take.
+const HOSTS: [(&str, u32, Duration); 2] = [
+    ("one machine", DEFAULT_CEILING, Duration::from_secs(15 * 60)),
+    ("AWS", 2_560, Duration::from_secs(3_600)),
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let kept = match arguments.seed {
-        Some(seed) => tell(seed),
-        None => run(arguments.from..arguments.from + arguments.seeds),
+    let kept = match (arguments.release, arguments.seed) {
+        (Some(parked), _) => HOSTS.iter().all(|host| release(parked, *host)),
+        (None, Some(seed)) => tell(seed),
+        (None, None) => run(arguments.from..arguments.from + arguments.seeds),
     };
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn release(parked: usize, (host, ceiling, max): (&str, u32, Duration)) -> bool {
+    let took = simulation::drain(parked, ceiling);
+    println!(
+        "{parked} parked deliveries, steps of up to {ceiling} ({host}): {took:?} of schedule time, at most {max:?}"
+    );
+    took <= max
 }
 
 fn tell(seed: u64) -> bool {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use holdfast_core::ports::{AttemptRequest, AttemptResult, Sender};
 use holdfast_core::records::DeliveryRecord;
+use holdfast_core::rules::delivery::Lease;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 
@@ -21,12 +22,27 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The process has replaced a delivery.
-    pub(super) fn wrote(&self, before: &DeliveryRecord, after: &DeliveryRecord, now_real: Timestamp) {
-        let is_claim = after.progress.is_leased(now_real) && before.progress.lease != after.progress.lease;
-        if is_claim {
+    /// The process has replaced a delivery. `was_unused`: it had claimed it and made no request. `false`: it gives the claim back as if it
+    /// had made one.
+    pub(super) fn wrote(
+        &self,
+        before: &DeliveryRecord,
+        after: &DeliveryRecord,
+        was_unused: bool,
+        now_real: Timestamp,
+    ) -> bool {
+        let (old, new) = (&before.progress, &after.progress);
+        if new.is_leased(now_real) && old.lease != new.lease {
             self.lock().insert(after.key.id());
+            return true;
         }
+        let takes = |lease: Option<Lease>| lease.map_or(0, |lease| lease.takes);
+        let is_same_attempt = new.number() == old.number() && new.state.is_live();
+        !(was_unused && is_same_attempt) || takes(new.lease) < takes(old.lease)
+    }
+
+    pub(super) fn is_unused(&self, delivery: &str) -> bool {
+        self.lock().contains(delivery)
     }
 
     /// It tries to write the delivery, or makes the request: from then on it has done what it can.

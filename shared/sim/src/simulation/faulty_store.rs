@@ -110,7 +110,12 @@ impl FaultyStore {
         let mut replaced = Vec::new();
         for (key, before) in before {
             let Some(after) = after.get(&key) else { continue };
-            self.observer.replaced(&before, after, || self.generation_of(&before), now);
+            self.observer.replaced(
+                &before,
+                after,
+                || self.generation_of(&before),
+                (now, self.clock.now_real()),
+            );
             if let Record::Delivery(before) = before {
                 replaced.push(before);
             }
@@ -169,13 +174,20 @@ impl Store for FaultyStore {
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
-        deliveries(&writes).for_each(|delivery| self.claims.is_used(&delivery.key.id()));
-        let written: Vec<DeliveryRecord> = deliveries(&writes).cloned().collect();
+        let written: Vec<(DeliveryRecord, bool)> = deliveries(&writes)
+            .map(|delivery| (delivery.clone(), self.claims.is_unused(&delivery.key.id())))
+            .collect();
+        written.iter().for_each(|(delivery, _)| self.claims.is_used(&delivery.key.id()));
         let replaced: Result<Vec<DeliveryRecord>, WriteError> =
             call!(self, async { self.write_observed(writes) });
         for before in replaced? {
-            if let Some(after) = written.iter().find(|after| after.key == before.key) {
-                self.claims.wrote(&before, after, self.clock.now_real());
+            let Some((after, was_unused)) = written.iter().find(|(after, _)| after.key == before.key) else {
+                continue;
+            };
+            if !self.claims.wrote(&before, after, *was_unused, self.clock.now_real()) {
+                let what =
+                    format!("{} had {:?} and has {:?}", after.key.id(), before.progress, after.progress);
+                self.observer.report("an attempt that was not made is no take", what);
             }
         }
         Ok(())

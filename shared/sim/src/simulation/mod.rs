@@ -6,6 +6,7 @@ mod checks;
 mod claims;
 mod counts;
 mod dice;
+mod drain;
 mod executor;
 mod faults;
 mod faulty_queue;
@@ -29,12 +30,14 @@ use std::time::Duration;
 use holdfast_core::engine::Settings;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{Clock, Expect, QueueName, Write};
-use holdfast_core::records::{Record, UrlRecord};
+use holdfast_core::records::{DeliveryRecord, Record, UrlRecord};
+use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::time::Timestamp;
 
 pub use backend::{Backend, VISIBILITY};
 pub use checks::Broken;
 pub use counts::Counts;
+pub use drain::drain;
 pub use receivers::{Behaviour, Request};
 pub use report::{BrokenSeed, FULL_RUN, Report, find_broken};
 pub use story::Story;
@@ -59,6 +62,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Of worlds that last for weeks: as short as it may be.
 const SHORT_KEEP: Duration = Duration::from_secs(7 * 86_400);
 const DAY: Duration = Duration::from_secs(86_400);
+const TWO_DAYS: Duration = Duration::from_secs(48 * 3_600);
 const PURGE_INTERVAL: Duration = Duration::from_secs(6 * 3_600);
 const CHECK_INTERVAL: Duration = Duration::from_secs(1_800);
 /// A world that has not ended by then has work without end.
@@ -107,7 +111,8 @@ pub fn run(seed: u64, story: Story) -> Outcome {
 /// Runs the world of this seed on another store and other queues, which get the world's clock.
 #[must_use]
 pub fn run_on(seed: u64, story: Story, backend: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Backend>) -> Outcome {
-    Simulation::new(seed, story, backend).run()
+    let plan = Plan::new(Memory::START, &Dice::new(seed));
+    Simulation::with_plan(seed, plan, story, backend, |_| {}).live()
 }
 
 struct Simulation {
@@ -119,6 +124,8 @@ struct Simulation {
     dice: Arc<Dice>,
     counts: Arc<Counts>,
     running: BTreeMap<u8, Arc<()>>,
+    /// How many functions with the same trigger run at the same time.
+    concurrency: usize,
     last_sweep: Timestamp,
     next_purge: Timestamp,
 }
@@ -127,12 +134,18 @@ struct Simulation {
 const QUEUES: [QueueName; 3] = [QueueName::First, QueueName::Retry, QueueName::Slow];
 
 impl Simulation {
-    fn new(seed: u64, story: Story, backend: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Backend>) -> Simulation {
-        let dice = Arc::new(Dice::new(seed));
-        let plan = Plan::new(Memory::START, &dice);
+    fn with_plan(
+        seed: u64,
+        plan: Plan,
+        story: Story,
+        backend: impl FnOnce(Arc<dyn Clock>) -> Arc<dyn Backend>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Simulation {
+        let dice = Arc::new(Dice::new(!seed));
         let time = Arc::new(Time::new(Memory::START));
         let counts = Arc::new(Counts::default());
-        let world = World::new(&plan, story, backend(Arc::clone(&time) as _), (&time, &dice, &counts));
+        let backend = backend(Arc::clone(&time) as _);
+        let world = World::new(&plan, story, backend, (&time, &dice, &counts), change);
         let queues = if world.hosts.backend.has_slow_queue() { QUEUES.len() } else { QUEUES.len() - 1 };
         let running = (0..queues).map(|queue| (queue as u8, Arc::new(()))).collect();
         Simulation {
@@ -144,13 +157,14 @@ impl Simulation {
             dice,
             counts,
             running,
+            concurrency: CONCURRENCY,
             last_sweep: Memory::START,
             next_purge: Memory::START + PURGE_INTERVAL,
         }
     }
 
-    fn run(mut self) -> Outcome {
-        let broken = self.live().err();
+    fn live(mut self) -> Outcome {
+        let broken = self.live_through().err();
         let world = &self.world;
         if let Some(broken) = &broken {
             world.tell(|| format!("BROKEN {}: {}", broken.promise, broken.what));
@@ -164,7 +178,7 @@ impl Simulation {
         }
     }
 
-    fn live(&mut self) -> Result<(), Broken> {
+    fn live_through(&mut self) -> Result<(), Broken> {
         self.begin();
         self.run_until(self.world.calm_since)?;
         self.world.tell(|| "from now on nothing goes wrong".to_owned());
@@ -250,7 +264,7 @@ impl Simulation {
 
     fn is_free(&self, queue: usize) -> bool {
         // One that is not there is never free.
-        self.running.get(&(queue as u8)).is_some_and(|running| Arc::strong_count(running) <= CONCURRENCY)
+        self.running.get(&(queue as u8)).is_some_and(|running| Arc::strong_count(running) <= self.concurrency)
     }
 
     /// Gives messages that are ready to functions. `false`: there are none, or all functions are busy.
@@ -282,27 +296,31 @@ impl World {
         story: Story,
         backend: Arc<dyn Backend>,
         (time, dice, counts): (&Arc<Time>, &Arc<Dice>, &Arc<Counts>),
+        change: impl FnOnce(&mut Settings),
     ) -> World {
         let faults =
             Arc::new(Faults::new(Arc::clone(time), Arc::clone(dice), Arc::clone(counts), plan.rates));
         let keep = if plan.is_long { SHORT_KEEP } else { Settings::default().keep };
-        let settings = Settings {
+        let mut settings = Settings {
             function_timeout: FUNCTION_TIMEOUT,
             http_allowed: true,
             slow_queue: plan.slow_queue && backend.has_slow_queue(),
             keep,
             ..Settings::default()
         };
+        change(&mut settings);
         let story = Arc::new(story);
+        let machine =
+            plan.clock_settings.clone().map(|set| Arc::new(MachineClock::new(Arc::clone(time), set)));
         let receivers = Arc::new(Receivers {
             backend: Arc::clone(&backend),
             faults: Arc::clone(&faults),
             story: Arc::clone(&story),
+            machine: machine.clone(),
             http_timeout: settings.http_timeout,
             behaviours: plan.behaviours.clone(),
             requests: Mutex::default(),
         });
-        let machine = plan.clock_settings.clone();
         let hosts = Hosts {
             settings,
             backend,
@@ -313,7 +331,7 @@ impl World {
             last_writes: Arc::default(),
             versions: Arc::default(),
             deploy: plan.deploy,
-            machine: machine.map(|set| Arc::new(MachineClock::new(Arc::clone(time), set))),
+            machine,
             warm: Mutex::default(),
         };
         World {
@@ -344,5 +362,31 @@ impl World {
             };
         self.tell(|| format!("{tenant}'s {url} is nearly {preload:?}"));
         let _ = block_on(self.hosts.backend.store().write(vec![Write::put(record, Expect::Any)]));
+    }
+
+    /// Makes waiting deliveries as old as they are before their last attempt, as two days of failures might.
+    fn age_deliveries(&self) {
+        let now = self.hosts.schedule_now();
+        let aged = |mut delivery: DeliveryRecord| {
+            let progress = &mut delivery.progress;
+            if progress.state != DeliveryState::Waiting
+                || progress.lease.is_some()
+                || progress.next_attempt == 0
+            {
+                return None;
+            }
+            let first_attempt_at = now - TWO_DAYS;
+            progress.next_attempt = 11;
+            progress.first_attempt_at = Some(first_attempt_at);
+            progress.expires_at =
+                self.hosts.settings.schedule.expires_at(progress.epoch_began_at, Some(first_attempt_at));
+            progress.due_at = now;
+            progress.look_at = Some(now);
+            Some(Write::put(delivery, Expect::Any))
+        };
+        for write in self.snapshot().deliveries.into_iter().filter_map(aged) {
+            self.tell(|| format!("{:?} becomes old", write.key()));
+            let _ = block_on(self.hosts.backend.store().write(vec![write]));
+        }
     }
 }

@@ -81,13 +81,13 @@ impl Observer {
         }
     }
 
-    /// A host has replaced this record by this one. `generation` is that of the delivery's URL.
+    /// A host has replaced this record by this one. `generation` is that of the delivery's URL, `now` is true time and the host's.
     pub(super) fn replaced(
         &self,
         before: &Record,
         after: &Record,
         generation: impl FnOnce() -> u64,
-        now: Timestamp,
+        now: (Timestamp, Timestamp),
     ) {
         match (before, after) {
             (Record::Url(before), Record::Url(after)) => self.url_replaced(before, after),
@@ -112,13 +112,13 @@ impl Observer {
         before: &DeliveryRecord,
         after: &DeliveryRecord,
         generation: impl FnOnce() -> u64,
-        now: Timestamp,
+        (now, host_now): (Timestamp, Timestamp),
     ) {
         let (old, new) = (&before.progress, &after.progress);
         let is_released = old.state == DeliveryState::Parked
             && new.state == DeliveryState::Waiting
             && new.epoch == old.epoch
-            && !new.is_leased(now);
+            && !new.is_leased(host_now);
         if is_released {
             self.released(before, generation(), now);
         }

@@ -18,6 +18,7 @@ use crate::block_on;
 /// A producer that has no answer asks again after a moment.
 const AGAIN: Duration = Duration::from_secs(2);
 const DAY: usize = 43_200;
+const A_MOMENT: Duration = Duration::from_secs(6);
 const FRESH_EVENTS: usize = 8;
 /// Five steps, of 1, 2, 4, 8 and 9, are 25 s.
 const QUICKLY: Duration = Duration::from_secs(120);
@@ -69,6 +70,19 @@ impl World {
 
     fn subscriptions(&self) -> Vec<Subscription> {
         self.snapshot().subscriptions.into_values().collect()
+    }
+
+    /// Freezes a URL, and enables it again when that is done.
+    pub(super) async fn freeze_for_a_moment(&self, tenant: &Tenant, url: &str) {
+        let url_id = UrlId::of(url);
+        for action in [OperatorAction::Freeze, OperatorAction::Enable] {
+            let change = async |process: &Process| {
+                process.engine.change_url_state(tenant, &url_id, action, None, false, "me").await.is_ok()
+            };
+            let done = self.hosts.run(Function::Admin, change).await;
+            self.tell(|| format!("a person: {action:?} {url}: {done:?}"));
+            self.hosts.faults.time.sleep(A_MOMENT).await;
+        }
     }
 
     /// Posts events for the receiver that always succeeds, beside others that keep the functions busy.

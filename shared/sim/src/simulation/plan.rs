@@ -17,6 +17,7 @@ pub(super) const TROUBLE: Duration = Duration::from_secs(50 * 3_600);
 /// After that, long enough for everything to be delivered or dead.
 pub(super) const CALM: Duration = Duration::from_secs(60 * 3_600);
 
+#[derive(Default)]
 pub(super) struct Plan {
     pub(super) tenants: Vec<String>,
     /// How each receiver behaves, from when on.
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     pub(super) fresh: Vec<Timestamp>,
     /// So many events for a receiver that hangs are posted a moment before each of these.
     pub(super) noise: usize,
+    /// When the deliveries that wait become as old as before their last attempt.
+    pub(super) ages_at: Option<Timestamp>,
     /// The world goes on for weeks, until what it has stored is removed.
     pub(super) is_long: bool,
 }
@@ -58,6 +61,8 @@ pub(super) struct Flood {
     pub(super) from: Timestamp,
     pub(super) posts: usize,
     pub(super) events_in_post: usize,
+    /// When a person freezes the URL, to enable it a moment later.
+    pub(super) freezes: Vec<Timestamp>,
 }
 
 pub(super) const FLOODED: &str = "http://flooded.test/";
@@ -89,6 +94,11 @@ pub(super) enum Preload {
 const TYPES: [&str; 3] = ["order.created", "order.paid", "user.deleted"];
 
 impl Plan {
+    /// Nothing happens by itself, and nothing goes wrong.
+    pub(super) fn quiet(behaviours: BTreeMap<String, Vec<(Timestamp, Behaviour)>>) -> Plan {
+        Plan { behaviours, tenants: vec!["tenant-0".to_owned()], ..Plan::default() }
+    }
+
     pub(super) fn new(start: Timestamp, dice: &Dice) -> Plan {
         let tenants: Vec<String> = (0..dice.between(1, 3)).map(|n| format!("tenant-{n}")).collect();
         let urls: Vec<String> =
@@ -144,17 +154,21 @@ impl Plan {
             settings.sort();
             settings
         });
-        let wide = dice.happens(250).then(|| Wide {
+        let wide = dice.happens(500).then(|| Wide {
             subscriptions: dice.between(105, 260) as usize,
-            posts: (0..dice.between(1, 3))
+            posts: (0..dice.between(2, 6))
                 .map(|_| start + HOUR + dice.time(Duration::ZERO, HOUR * 8))
                 .collect(),
         });
         let flood = dice.happens(250).then(|| {
             let many = dice.happens(2_000);
             behaviours.insert(FLOODED.to_owned(), flooded(calm, dice));
+            let from = calm - HOUR * dice.between(3, 8) as u32;
+            let freeze = |_| from + dice.time(Duration::from_secs(1), Duration::from_secs(180));
+            let freezes = if dice.happens(5_000) { 20 } else { 0 };
             Flood {
-                from: calm - HOUR * dice.between(3, 8) as u32,
+                from,
+                freezes: (0..freezes).map(freeze).collect(),
                 posts: if many { dice.between(20, 50) } else { dice.between(5, 12) } as usize,
                 events_in_post: 50,
             }
@@ -178,6 +192,7 @@ impl Plan {
             flood,
             fresh,
             noise: if dice.happens(1_000) { dice.between(20, 60) as usize } else { 0 },
+            ages_at: dice.happens(1_500).then(|| start + HOUR + dice.time(Duration::ZERO, HOUR)),
             is_long: dice.happens(300),
         }
     }

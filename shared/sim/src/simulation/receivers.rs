@@ -16,6 +16,7 @@ use holdfast_core::time::Timestamp;
 use super::backend::Backend;
 use super::faults::Faults;
 use super::story::Story;
+use super::time::MachineClock;
 use crate::block_on;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub enum Behaviour {
     },
     /// Succeeds after up to three seconds.
     IsSlow,
+    /// Succeeds after exactly this long.
+    AnswersAfter(Duration),
 }
 
 /// One request as it reached a receiver.
@@ -64,6 +67,7 @@ pub(super) struct Receivers {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) faults: Arc<Faults>,
     pub(super) story: Arc<Story>,
+    pub(super) machine: Option<Arc<MachineClock>>,
     pub(super) http_timeout: Duration,
     /// From then on, by URL, in the order of time.
     pub(super) behaviours: BTreeMap<String, Vec<(Timestamp, Behaviour)>>,
@@ -81,6 +85,16 @@ impl Receivers {
         phases.iter().rev().find(|(from, _)| *from <= now).map_or(Behaviour::Succeeds, |(_, now)| *now)
     }
 
+    fn schedule_now(&self) -> Timestamp {
+        self.machine.as_ref().map_or_else(|| self.faults.time.now(), |machine| machine.now())
+    }
+
+    /// When that was, if the hosts' clock said so.
+    fn in_true_time(&self, at: Timestamp) -> Timestamp {
+        let now = self.faults.time.now();
+        self.machine.as_ref().map_or(at, |machine| now - machine.now().since(at))
+    }
+
     fn read(&self, key: Key) -> Option<Record> {
         let found = block_on(self.backend.store().get(&[key])).ok()?;
         found.into_iter().next().flatten().map(|found| found.record)
@@ -92,12 +106,12 @@ impl Receivers {
         let delivery = delivery_of(request);
         let url = self.read(UrlRecord::key(&request.tenant, &UrlId::of(&request.url)));
         let (state, since) = match url {
-            Some(Record::Url(url)) => (url.health.state, url.health.since),
+            Some(Record::Url(url)) => (url.health.state, self.in_true_time(url.health.since)),
             _ => (UrlState::Enabled, Timestamp::ZERO),
         };
         let key = DeliveryKey::parse(&request.tenant, &delivery);
         let claimed = match key.and_then(|key| self.read(DeliveryRecord::key(&key))) {
-            Some(Record::Delivery(record)) if record.progress.is_leased(now) => {
+            Some(Record::Delivery(record)) if record.progress.is_leased(self.schedule_now()) => {
                 Some((record.progress.epoch, record.progress.next_attempt))
             }
             _ => None,
@@ -124,6 +138,7 @@ impl Receivers {
                 (with_status(status, None), soon)
             }
             Behaviour::IsBusy { status, retry_after } => (with_status(status, Some(retry_after)), soon),
+            Behaviour::AnswersAfter(wait) => (with_status(200, None), wait),
             Behaviour::IsSlow => {
                 (with_status(200, None), dice.time(Duration::from_secs(1), Duration::from_secs(3)))
             }

@@ -83,6 +83,9 @@ impl Simulation {
         for at in self.plan.actions.clone() {
             self.at(at, async |world| world.act().await);
         }
+        if let Some(at) = self.plan.ages_at {
+            self.at(at, async |world| world.age_deliveries());
+        }
         for (at, is_store, lasts) in self.plan.outages.clone() {
             let service = if is_store { Service::Store } else { Service::Queue };
             self.at(at, async move |world| {
@@ -95,6 +98,10 @@ impl Simulation {
     fn begin_flood(&mut self) {
         let Some(flood) = &self.plan.flood else { return };
         let (from, posts, count) = (flood.from, flood.posts, flood.events_in_post);
+        for at in flood.freezes.clone() {
+            let tenant = self.tenant(0);
+            self.at(at, async move |world| world.freeze_for_a_moment(&tenant, FLOODED).await);
+        }
         let tenant = self.tenant(0);
         self.at(from, async move |world| {
             world.subscribe(&tenant, FLOODED, FLOOD).await;

@@ -7,8 +7,13 @@ use std::{fs, io};
 use crate::bugs::BUGS;
 
 /// What the copy needs of the workspace.
-const PARTS: [&str; 4] =
-    ["shared/core/Cargo.toml", "shared/core/src", "shared/sim/Cargo.toml", "shared/sim/src"];
+const PARTS: [&str; 5] = [
+    "shared/core/Cargo.toml",
+    "shared/core/README.md",
+    "shared/core/src",
+    "shared/sim/Cargo.toml",
+    "shared/sim/src",
+];
 const CORE: &str = "shared/core/src";
 
 /// The switches. One fault at a time is on, for all threads.

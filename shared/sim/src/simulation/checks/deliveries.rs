@@ -4,18 +4,24 @@ use std::time::Duration;
 use holdfast_core::ports::{BodyKey, QueueName};
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::health::UrlState;
-use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
 
 use super::{Kept, LATE, SKEW, Snapshot, keep};
 use crate::block_on;
-use crate::simulation::World;
+use crate::simulation::{Request, World};
 
 const MAX_ATTEMPTS: usize = 12;
 /// When the sweep looks at something that is due, at the latest: while a probe is made, the next one is due in 10 minutes and the time that a
 /// function has.
 const MAX_LOOK: Duration = Duration::from_secs(630);
+/// An attempt is logged before its function ends, or not at all.
+const TO_LOG: Duration = Duration::from_secs(40);
 const LIFETIME: Duration = Duration::from_secs(52 * 3_600);
+
+/// As it is promised: not by the code that is checked.
+fn gap_before_retry(n: u32) -> Option<Duration> {
+    (1..=11).contains(&n).then(|| Duration::from_millis(84_800 << (n - 1)))
+}
 
 impl World {
     /// Every delivery of an accepted event was received, or is in the store.
@@ -45,7 +51,6 @@ impl World {
 
     /// By what the receivers saw: an attempt may be missing in the log.
     pub(super) fn check_never_early(&self) -> Kept {
-        let schedule = Schedule::default();
         let mut first_at: BTreeMap<(&str, u32, u32), Timestamp> = BTreeMap::new();
         let requests = self.hosts.receivers.requests();
         for request in requests.iter() {
@@ -55,7 +60,7 @@ impl World {
         }
         for ((delivery, epoch, n), at) in &first_at {
             let before = n.checked_sub(1).and_then(|before| first_at.get(&(*delivery, *epoch, before)));
-            let (Some(before), Some(gap)) = (before, schedule.gap_before_retry(*n)) else { continue };
+            let (Some(before), Some(gap)) = (before, gap_before_retry(*n)) else { continue };
             let due = *before + gap;
             keep!(
                 "never early",
@@ -100,6 +105,7 @@ impl World {
 
     /// A success that is in the log ends its epoch.
     pub(super) fn check_success_ends(&self, snapshot: &Snapshot) -> Kept {
+        self.check_first_success_ends(snapshot)?;
         let at_once: BTreeSet<String> =
             snapshot.logged.iter().map(|logged| logged.delivery.key.id()).collect();
         for delivery in &snapshot.deliveries {
@@ -115,6 +121,26 @@ impl World {
                 "{id} is {} ({:?})",
                 progress.state.as_str(),
                 progress.reason
+            );
+        }
+        Ok(())
+    }
+
+    /// Of two copies of a first attempt one may fail: before its retry the log is read.
+    fn check_first_success_ends(&self, snapshot: &Snapshot) -> Kept {
+        let requests = self.hosts.receivers.requests();
+        let is_first_retry = |request: &&Request| request.claimed == Some((0, 1));
+        let mut retried_at: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        for request in requests.iter().filter(is_first_retry).filter(|_| self.hosts.machine.is_none()) {
+            retried_at.insert(&request.delivery, request.at);
+        }
+        for logged in &snapshot.logged {
+            let (id, succeeded_at) = (logged.delivery.key.id(), logged.attempt.at);
+            let retried_at = retried_at.get(id.as_str());
+            keep!(
+                "a success ends a delivery",
+                retried_at.is_none_or(|retried_at| *retried_at <= succeeded_at + TO_LOG),
+                "{id} succeeded at {succeeded_at} and was retried at {retried_at:?}"
             );
         }
         Ok(())
@@ -219,21 +245,26 @@ impl World {
         Ok(())
     }
 
-    /// A receiver can postpone a retry at most to the time of the one after it.
+    /// A receiver can postpone a retry at most to the time of the one after it. Counted from the last request, because the log is best
+    /// effort; an attempt that was interrupted is always in the log.
     pub(super) fn check_due_times(&self, snapshot: &Snapshot) -> Kept {
-        let schedule = Schedule::default();
-        for delivery in &snapshot.deliveries {
+        let mut last_request: BTreeMap<&str, Timestamp> = BTreeMap::new();
+        let requests = self.hosts.receivers.requests();
+        for request in requests.iter() {
+            last_request.insert(&request.delivery, request.at);
+        }
+        let waiting = snapshot.deliveries.iter().filter(|one| one.progress.state == DeliveryState::Waiting);
+        for delivery in waiting.filter(|_| self.hosts.machine.is_none()) {
             let progress = &delivery.progress;
-            let (id, n) = (delivery.key.id(), progress.next_attempt);
-            let before = snapshot.attempts.get(&(id.clone(), progress.epoch)).into_iter().flatten();
-            let before = before.filter(|attempt| attempt.n + 1 == n).map(|attempt| attempt.at).max();
-            let (Some(before), Some(gap)) = (before, schedule.gap_before_retry(n)) else { continue };
-            let next_gap = schedule.gap_before_retry(n + 1).unwrap_or_default();
-            let latest = before + gap + next_gap + SKEW;
-            let due_at = progress.due_at;
+            let (id, n, due_at) = (delivery.key.id(), progress.next_attempt, progress.due_at);
+            let logged = snapshot.attempts.get(&(id.clone(), progress.epoch)).into_iter().flatten();
+            let logged = logged.map(|attempt| attempt.at).max();
+            let before = last_request.get(id.as_str()).copied().max(logged);
+            let (Some(before), Some(gap)) = (before, gap_before_retry(n)) else { continue };
+            let latest = before + gap + gap_before_retry(n + 1).unwrap_or_default() + SKEW;
             keep!(
                 "retry-after is bounded",
-                progress.state != DeliveryState::Waiting || due_at <= latest,
+                due_at <= latest,
                 "retry {n} of {id} is due at {due_at}, {:?} after the attempt before",
                 due_at.since(before)
             );
