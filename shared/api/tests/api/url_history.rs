@@ -25,6 +25,27 @@ fn counters(url: &Value) -> [u64; 3] {
 }
 
 #[tokio::test]
+async fn first_attempts_are_counted_apart_from_retries() {
+    let world = World::new();
+    let url = url_of(&world).await;
+    post(&world, 9).await;
+    world.receiver.status.store(500, Ordering::Relaxed);
+    post(&world, 3).await;
+    for _ in 0..2 {
+        world.clock.advance(Duration::from_secs(300));
+        world.work().await;
+    }
+    let first =
+        |url: &Value| ["window_first_attempts", "window_first_failures"].map(|name| url[name].clone());
+    let shown = world.get(&url).await.expect(StatusCode::OK);
+    assert_eq!((counters(&shown), first(&shown)), ([9, 18, 9], [json!(12), json!(3)]));
+    let listed = world.get("/v1/urls").await.expect(StatusCode::OK);
+    assert_eq!(first(&listed["items"][0]), first(&shown));
+    let enabled = world.post(&format!("{url}/enable"), "").await.expect(StatusCode::OK);
+    assert_eq!((counters(&enabled), first(&enabled)), ([0, 0, 0], [json!(0), json!(0)]));
+}
+
+#[tokio::test]
 async fn a_re_enabled_url_starts_with_clean_counters() {
     let world = World::new();
     let url = url_of(&world).await;

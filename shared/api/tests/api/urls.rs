@@ -17,7 +17,7 @@ async fn a_url_is_shown_with_its_health() {
     let expected = json!({
         "id": path.rsplit('/').next(), "url": "https://receiver.example/a", "state": "enabled",
         "since": "2026-01-01T00:00:00.000Z", "reason": "created", "streak": 0, "window_attempts": 0,
-        "window_failures": 0, "last_success_at": null, "next_probe_at": null, "generation": 0,
+        "window_failures": 0, "window_first_attempts": 0, "window_first_failures": 0, "last_success_at": null, "next_probe_at": null, "generation": 0,
         "releasing": false,
     });
     let listed = world.get("/v1/urls").await.expect(StatusCode::OK);

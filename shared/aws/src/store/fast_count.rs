@@ -10,7 +10,7 @@ use holdfast_core::time::Timestamp;
 
 use super::items::{
     COUNTER, GENERATION, LAST_SUCCESS_AT, RECENT_MS, STATE, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES,
-    is_readable,
+    WINDOW_FIRST_ATTEMPTS, WINDOW_FIRST_FAILURES, is_readable,
 };
 use super::request::{Action, Request};
 use super::terms::Terms;
@@ -30,6 +30,8 @@ pub(super) struct FastCount {
 struct Counts {
     attempts: u64,
     failures: u64,
+    first_attempts: u64,
+    first_failures: u64,
     /// The failures after the last success; `None` without a success.
     trailing_failures: Option<u64>,
     recent_ms: u32,
@@ -147,6 +149,9 @@ impl Counts {
     fn of(outcomes: &[&Outcome], known: Option<&Health>) -> Option<Counts> {
         let attempts = outcomes.len() as u64;
         let failures = outcomes.iter().filter(|o| !o.success).count() as u64;
+        let first = || outcomes.iter().filter(|o| o.is_first);
+        let first_attempts = first().count() as u64;
+        let first_failures = first().filter(|o| !o.success).count() as u64;
         let trailing = outcomes.iter().rev().take_while(|o| !o.success).count() as u64;
         let few_attempts = DISABLE_MIN_ATTEMPTS.checked_sub(attempts);
         let harmless = known.and_then(|known| {
@@ -161,6 +166,8 @@ impl Counts {
         possible.then_some(Counts {
             attempts,
             failures,
+            first_attempts,
+            first_failures,
             trailing_failures,
             recent_ms,
             few_attempts,
@@ -211,6 +218,8 @@ impl Counts {
         sets.push(terms.compare(RECENT_MS, "=", RECENT_MS, number(self.recent_ms)));
         adds.push(add(terms, WINDOW_ATTEMPTS, self.attempts));
         adds.push(add(terms, WINDOW_FAILURES, self.failures));
+        adds.push(add(terms, WINDOW_FIRST_ATTEMPTS, self.first_attempts));
+        adds.push(add(terms, WINDOW_FIRST_FAILURES, self.first_failures));
         match self.trailing_failures {
             None => adds.push(add(terms, STREAK, self.failures)),
             Some(trailing) => sets.push(terms.compare(STREAK, "=", STREAK, number(trailing))),

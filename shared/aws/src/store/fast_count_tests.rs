@@ -51,9 +51,11 @@ fn later(known: Health) -> impl Strategy<Value = Health> {
 
 fn batches() -> impl Strategy<Value = Vec<Outcome>> {
     let outcome = |failing: u32| {
-        (0_u32..100, timestamps(), timestamps(), prop_oneof![5 => Just(0_u64), 1 => Just(1_u64)]).prop_map(
-            move |(chance, started_at, ended_at, generation)| Outcome {
+        let generation = prop_oneof![5 => Just(0_u64), 1 => Just(1_u64)];
+        (0_u32..100, any::<bool>(), timestamps(), timestamps(), generation).prop_map(
+            move |(chance, is_first, started_at, ended_at, generation)| Outcome {
                 success: chance >= failing,
+                is_first,
                 started_at,
                 ended_at,
                 generation,
@@ -78,6 +80,8 @@ fn update(plan: &FastCount, health: &mut Health) {
     if let Some(counts) = &plan.counts {
         health.window_attempts += counts.attempts;
         health.window_failures += counts.failures;
+        health.window_first_attempts += counts.first_attempts;
+        health.window_first_failures += counts.first_failures;
         health.streak = counts.trailing_failures.unwrap_or(health.streak + counts.failures);
     }
 }
@@ -139,7 +143,7 @@ fn compare(plan: &FastCount, stored: Health, outcomes: &[Outcome]) -> Result<(),
 
 fn outcome(success: bool) -> Outcome {
     let at = Timestamp::from_millis(1);
-    Outcome { success, started_at: at, ended_at: at, generation: 0, recent_ms: 0 }
+    Outcome { success, is_first: true, started_at: at, ended_at: at, generation: 0, recent_ms: 0 }
 }
 
 #[test]

@@ -38,14 +38,25 @@ pub(super) const GENERATION: &str = "generation";
 pub(super) const STREAK: &str = "streak";
 pub(super) const WINDOW_ATTEMPTS: &str = "window_attempts";
 pub(super) const WINDOW_FAILURES: &str = "window_failures";
+pub(super) const WINDOW_FIRST_ATTEMPTS: &str = "window_first_attempts";
+pub(super) const WINDOW_FIRST_FAILURES: &str = "window_first_failures";
 pub(super) const LAST_SUCCESS_AT: &str = "last_success_at";
 pub(super) const RECENT_MS: &str = "recent_ms";
 /// The last batch of outcomes that was counted by an update.
 pub(super) const COUNTER: &str = "counter";
 
 /// Fields of a URL record that are attributes of the item, because expressions need them.
-const URL_ATTRIBUTES: [&str; 7] =
-    [STATE, GENERATION, STREAK, WINDOW_ATTEMPTS, WINDOW_FAILURES, LAST_SUCCESS_AT, RECENT_MS];
+const URL_ATTRIBUTES: [&str; 9] = [
+    STATE,
+    GENERATION,
+    STREAK,
+    WINDOW_ATTEMPTS,
+    WINDOW_FAILURES,
+    WINDOW_FIRST_ATTEMPTS,
+    WINDOW_FIRST_FAILURES,
+    LAST_SUCCESS_AT,
+    RECENT_MS,
+];
 
 /// Stored as JSON text: they hold any JSON of a customer, and DynamoDB restricts numbers, names and nesting.
 const TEXT_FIELDS: [&str; 1] = ["filters"];

@@ -83,6 +83,17 @@ fn url_fields_that_expressions_need_are_attributes() {
 }
 
 #[test]
+fn a_url_of_the_time_before_first_attempts_were_counted_has_none() {
+    let mut url = UrlRecord::new("t".into(), UrlId::of("u"), "u".into(), Timestamp::from_millis(1));
+    (url.health.window_attempts, url.health.window_failures) = (12, 7);
+    let mut item = item_of(&Record::Url(url.clone()), 1, "w");
+    for name in [WINDOW_FIRST_ATTEMPTS, WINDOW_FIRST_FAILURES] {
+        assert!(item.remove(name).is_some());
+    }
+    assert_eq!(read_url(item).unwrap(), Some((url, 1)));
+}
+
+#[test]
 fn an_error_about_a_corrupt_item_names_its_key_and_no_values() {
     let mut item = key_item(&Key::new("p".into(), "s"));
     item.insert(VERSION.to_owned(), number(1));

@@ -347,4 +347,18 @@ mod tests {
         left.remove_subscription(now, Duration::ZERO);
         assert_eq!(left.next_look_at(), None);
     }
+
+    #[test]
+    fn a_record_of_the_time_before_first_attempts_were_counted_has_none() {
+        let now = Timestamp::from_millis(1_700_000_000_000);
+        let mut url =
+            UrlRecord::new("t".into(), UrlId::of("https://a.test/"), "https://a.test/".to_owned(), now);
+        (url.health.window_attempts, url.health.window_failures) = (12, 7);
+        let mut fields = Record::Url(url.clone()).to_fields();
+        for name in ["window_first_attempts", "window_first_failures"] {
+            assert!(fields.remove(name).is_some());
+        }
+        let key = || UrlRecord::key(&url.tenant, &url.id);
+        assert_eq!(Record::from_fields(key, fields).unwrap(), Record::Url(url.clone()));
+    }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Both window counters are halved here, so that old history fades.
+/// The window counters are halved here, so that old history fades.
 pub const WINDOW_HALVED_AT: u64 = 10_000;
 /// The failure rate means nothing before this many attempts.
 pub const DISABLE_MIN_ATTEMPTS: u64 = 100;
@@ -49,6 +49,12 @@ pub struct Health {
     pub streak: u64,
     pub window_attempts: u64,
     pub window_failures: u64,
+    /// First attempts in the window, without retries: the share of them that failed is the share of deliveries that the receiver refuses. It
+    /// is shown to operators and decides nothing.
+    #[serde(default)]
+    pub window_first_attempts: u64,
+    #[serde(default)]
+    pub window_first_failures: u64,
     /// Until there is a success: the time of the first attempt. `None` before any attempt.
     pub last_success_at: Option<Timestamp>,
     /// Set exactly while disabled.
@@ -61,6 +67,8 @@ pub struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub success: bool,
+    /// The first attempt of its delivery: neither a retry nor a replay.
+    pub is_first: bool,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// The generation that the attempt read before it started.
@@ -99,6 +107,8 @@ impl Health {
             streak: 0,
             window_attempts: 0,
             window_failures: 0,
+            window_first_attempts: 0,
+            window_first_failures: 0,
             last_success_at: None,
             next_probe_at: None,
             generation: 0,
@@ -129,9 +139,15 @@ impl Health {
             self.streak += 1;
             self.window_failures += 1;
         }
+        if outcome.is_first {
+            self.window_first_attempts += 1;
+            self.window_first_failures += u64::from(!outcome.success);
+        }
         if self.window_attempts >= WINDOW_HALVED_AT {
             self.window_attempts /= 2;
             self.window_failures /= 2;
+            self.window_first_attempts /= 2;
+            self.window_first_failures /= 2;
         }
         self.judge(outcome)
     }
@@ -179,6 +195,8 @@ impl Health {
         self.streak = 0;
         self.window_attempts = 0;
         self.window_failures = 0;
+        self.window_first_attempts = 0;
+        self.window_first_failures = 0;
     }
 
     fn enter(&mut self, to: UrlState, now: Timestamp, why: String) -> Change {

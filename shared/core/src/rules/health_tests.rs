@@ -66,6 +66,7 @@ fn run(trace: &Trace) {
                     let generation = health.generation;
                     health.count(&Outcome {
                         success,
+                        is_first: true,
                         started_at: now,
                         ended_at: now,
                         generation,
@@ -87,7 +88,14 @@ fn health_follows_the_vectors() {
 }
 
 fn outcome(health: &Health, success: bool, at: Timestamp) -> Outcome {
-    Outcome { success, started_at: at, ended_at: at, generation: health.generation, recent_ms: 0 }
+    Outcome {
+        success,
+        is_first: true,
+        started_at: at,
+        ended_at: at,
+        generation: health.generation,
+        recent_ms: 0,
+    }
 }
 
 #[test]
@@ -136,7 +144,7 @@ proptest! {
             match what {
                 Happening::Outcome { success, generations_ago, repeat } => for _ in 0..repeat {
                     let generation = before.generation.saturating_sub(generations_ago);
-                    health.count(&Outcome { success, started_at: now, ended_at: now, generation, recent_ms: 0 });
+                    health.count(&Outcome { success, is_first: true, started_at: now, ended_at: now, generation, recent_ms: 0 });
                 },
                 Happening::Act(action) => { let _ = health.apply_action(action, now, "hand"); }
                 Happening::Probe => { health.lease_probe(now, Duration::from_secs(30)); }
@@ -147,6 +155,8 @@ proptest! {
             }
             prop_assert_eq!(health.next_probe_at.is_some(), health.state == UrlState::Disabled);
             prop_assert!(health.window_failures <= health.window_attempts);
+            prop_assert!(health.window_first_failures <= health.window_first_attempts);
+            prop_assert!(health.window_first_attempts <= health.window_attempts);
         }
     }
 
@@ -158,7 +168,7 @@ proptest! {
         health.apply_action(if frozen { OperatorAction::Freeze } else { OperatorAction::Disable }, now, "hand").unwrap();
         let before = health.clone();
         for success in successes {
-            let change = health.count(&Outcome { success, started_at: now, ended_at: now, generation: old, recent_ms: 0 });
+            let change = health.count(&Outcome { success, is_first: true, started_at: now, ended_at: now, generation: old, recent_ms: 0 });
             prop_assert_eq!(change, None);
         }
         let last_success_at = health.last_success_at;
@@ -281,8 +291,14 @@ fn a_success_of_an_older_generation_is_still_the_last_success() {
     let (started_at, ended_at) = (NOW + Duration::from_secs(1), NOW + Duration::from_secs(4));
     for mut health in [disabled(), frozen()] {
         let before = health.clone();
-        let late =
-            Outcome { success: true, started_at, ended_at, generation: before.generation - 1, recent_ms: 0 };
+        let late = Outcome {
+            success: true,
+            is_first: true,
+            started_at,
+            ended_at,
+            generation: before.generation - 1,
+            recent_ms: 0,
+        };
         assert_eq!(health.count(&late), None);
         assert_eq!(health, Health { last_success_at: Some(ended_at), ..before });
     }
@@ -303,6 +319,7 @@ fn the_silence_before_the_first_success_begins_with_the_first_attempt() {
     let started_at = NOW + Duration::from_secs(1);
     let failure = Outcome {
         success: false,
+        is_first: true,
         started_at,
         ended_at: started_at + Duration::from_secs(5),
         generation: 0,
@@ -389,6 +406,32 @@ fn both_window_counters_are_halved_at_10000() {
     assert_eq!(window((UrlState::Enabled, 0, 9_998, 3_000), false), (9_999, 3_001));
     assert_eq!(window((UrlState::Enabled, 0, 9_999, 3_001), false), (5_000, 1_501));
     assert_eq!(window((UrlState::Enabled, 0, 9_999, 3_001), true), (5_000, 1_500));
+}
+
+#[test]
+fn first_attempts_are_counted_halved_and_cleared_with_the_window() {
+    let mut health = enabled();
+    let count = |health: &mut Health, is_first, success, generation| {
+        let one = Outcome { is_first, generation, ..outcome(health, success, NOW) };
+        health.count(&one);
+        (health.window_first_attempts, health.window_first_failures)
+    };
+    assert_eq!(count(&mut health, true, false, 0), (1, 1));
+    assert_eq!(count(&mut health, true, true, 0), (2, 1));
+    assert_eq!(count(&mut health, false, false, 0), (2, 1));
+    // Of another generation.
+    assert_eq!(count(&mut health, true, false, 1), (2, 1));
+    health.window_attempts = WINDOW_HALVED_AT - 1;
+    (health.window_first_attempts, health.window_first_failures) = (7_000, 3_001);
+    assert_eq!(count(&mut health, false, true, 0), (3_500, 1_500));
+    // As many failures as there are: only a window of all attempts decides.
+    health.window_first_failures = 3_500;
+    assert_eq!(count(&mut health, false, true, 0), (3_500, 3_500));
+    assert_eq!(health.state, UrlState::Enabled);
+    health.apply_action(OperatorAction::Disable, NOW, "hand").unwrap();
+    // The probe that enables it belongs to the window that ends.
+    assert_eq!(count(&mut health, true, true, 1), (0, 0));
+    assert_eq!(health.state, UrlState::Enabled);
 }
 
 #[test]

@@ -140,6 +140,8 @@ impl Dice {
         health.window_attempts = self.of(&[0, 90, 100, 300, 9_980, self.below(9_999)]) + self.below(12);
         let percent = self.of(&[0, 50, 69, 70, 71]);
         health.window_failures = health.window_attempts * percent / 100;
+        health.window_first_attempts = health.window_attempts / 3;
+        health.window_first_failures = health.window_failures / 3;
         health.streak = (self.of(&[0, 0, 10, 1_990, 2_000, 49_990]) + self.below(12)).min(50_000);
         health.last_success_at = (!self.one_in(3)).then(|| at(self.of(&[0, 300, 999]) as i64));
         if self.one_in(5) {
@@ -163,6 +165,7 @@ impl Dice {
             let success = self.below(100) >= failing;
             Outcome {
                 success,
+                is_first: self.one_in(2),
                 started_at,
                 ended_at: started_at + Duration::from_secs(self.below(5)),
                 generation,

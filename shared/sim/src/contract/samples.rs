@@ -146,7 +146,7 @@ pub(super) fn releasing_url() -> UrlRecord {
 }
 
 pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
-    Outcome { success, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }
+    Outcome { success, is_first: true, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }
 }
 
 /// A ticket for event number `event` and URL `to`.

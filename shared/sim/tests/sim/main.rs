@@ -11,6 +11,7 @@ mod crash;
 mod deadlines;
 mod expiry;
 mod fan_out;
+mod first_attempts;
 mod health_reads;
 mod ids;
 mod keeping_current;

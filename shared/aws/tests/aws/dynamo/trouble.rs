@@ -52,7 +52,10 @@ fn url() -> UrlRecord {
 }
 
 fn outcomes(count: usize, success: bool, generation: u64) -> Vec<Outcome> {
-    vec![Outcome { success, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }; count]
+    vec![
+        Outcome { success, is_first: true, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 };
+        count
+    ]
 }
 
 async fn count(store: &DynamoStore, outcomes: Vec<Outcome>) -> (UrlRecord, UrlRecord) {

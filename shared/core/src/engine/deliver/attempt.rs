@@ -91,6 +91,7 @@ impl Attempted {
     pub(super) fn outcome(&self, recent_ms: u32) -> Outcome {
         Outcome {
             success: self.succeeded(),
+            is_first: self.ready.number() == AttemptNumber { epoch: 0, n: 0 },
             started_at: self.started_at,
             ended_at: self.ended_at,
             generation: self.ready.allowed_by.generation,
