@@ -8,7 +8,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use holdfast_core::engine::{Engine, Ports, Settings};
 use holdfast_core::ports::{Clock, NotCounted, QueueName, Receipt, Received, Settlement};
-use holdfast_core::time::Timestamp;
+use holdfast_core::records::{DeliveryRecord, Message, Record};
+use holdfast_core::rules::claim::{OnTicket, on_ticket};
+use holdfast_core::time::{Now, Timestamp};
 
 use super::backend::Backend;
 use super::claims::{Claims, ProcessSender};
@@ -173,8 +175,32 @@ impl Hosts {
         ended
     }
 
+    /// Which branches of the rule about tickets are taken, as far as the records are now what the function finds.
+    fn count_tickets(&self, batch: &[Received]) {
+        let now = self.schedule_now();
+        for received in batch {
+            let Ok(Message::Delivery(ticket)) = &received.message else { continue };
+            let found = block_on(self.backend.store().get(&[DeliveryRecord::key(&ticket.key)]));
+            let found = found.ok().and_then(|found| found.into_iter().next().flatten());
+            let Some(Record::Delivery(delivery)) = found.map(|found| found.record) else { continue };
+            let (progress, redelivered) = (&delivery.progress, received.receive_count > 1);
+            let now = Now { schedule: now, real: now };
+            self.faults.counts.add(match on_ticket(progress, ticket.number(), redelivered, now) {
+                OnTicket::End => "a ticket: its delivery has moved on",
+                OnTicket::ResendCurrent => "a ticket: the current one is sent again",
+                OnTicket::WaitUntilDue => "a ticket: early",
+                OnTicket::WaitForLease(_) => "a ticket: the attempt is being made",
+                OnTicket::RecheckUrl => "a ticket: its delivery is parked",
+                OnTicket::Expire => "a ticket: its delivery has expired",
+                OnTicket::CountAsInterrupted => "a ticket: its attempt was taken twice",
+                OnTicket::Claim => "a ticket: claimed",
+            });
+        }
+    }
+
     /// Handles a batch as the functions do.
     pub(super) async fn deliver(&self, queue: QueueName, batch: Vec<Received>) {
+        self.count_tickets(&batch);
         let function = match queue {
             QueueName::Retry => Function::DeliverRetry,
             QueueName::First => Function::DeliverFirst,

@@ -99,6 +99,16 @@ impl Observer {
     }
 
     fn url_replaced(&self, before: &UrlRecord, after: &UrlRecord) {
+        if let (Some(before), Some(after)) = (&before.releasing, &after.releasing)
+            && before.began_at == after.began_at
+            && before.size != after.size
+        {
+            self.counts.add(match after.size {
+                1 => "a release goes back to one",
+                size if size < before.size => "a release becomes slower",
+                _ => "a release becomes faster",
+            });
+        }
         let (old, new) = (Facts::of(&before.health), Facts::of(&after.health));
         let is_unchanged = old.clone().without_probe() == new.clone().without_probe();
         if !is_unchanged && !old.is_by_hand(&new) {
