@@ -4,6 +4,7 @@
 //! One thread of the store writes, so the same seed may tell another story each time. `shared/sim/README.md` says what a world is.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Store};
@@ -11,7 +12,7 @@ use holdfast_core::records::{Key, Record};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::block_on;
-use holdfast_sim::simulation::{Backend, Story, VISIBILITY, run_on};
+use holdfast_sim::simulation::{Backend, Broken, Story, VISIBILITY, run_on};
 use rusqlite::{Connection, OpenFlags};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -21,6 +22,7 @@ const MEMORY: &str = "/dev/shm";
 
 struct OnFile {
     embedded: Embedded,
+    clock: Arc<dyn Clock>,
     /// Reads what no port shows.
     connection: Mutex<Connection>,
     // Dropped last: the database lives in it.
@@ -38,10 +40,10 @@ impl OnFile {
             readers: 1,
             ..Options::default()
         };
-        let embedded = Embedded::open(folder.path(), clock, options)?;
+        let embedded = Embedded::open(folder.path(), Arc::clone(&clock), options)?;
         let file = folder.path().join("holdfast.db");
         let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        Ok(OnFile { embedded, connection: Mutex::new(connection), _folder: folder })
+        Ok(OnFile { embedded, clock, connection: Mutex::new(connection), _folder: folder })
     }
 
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> T {
@@ -92,6 +94,10 @@ impl Backend for OnFile {
     }
 
     fn next_ready_at(&self, queue: QueueName) -> Option<Timestamp> {
+        let ready_at = self.embedded.queue.next_ready_at(queue);
+        if self.embedded.queue.messages(queue) == 0 || ready_at.is_some_and(|at| at <= self.clock.now()) {
+            return ready_at;
+        }
         // The writing thread also reads what waits in the file: its time must not be the world's.
         block_on(self.embedded.probe_write()).expect("the store can write");
         self.embedded.queue.next_ready_at(queue)
@@ -102,23 +108,39 @@ impl Backend for OnFile {
     }
 }
 
+/// The broken promise of this world, and its story.
+fn run(seed: u64) -> Option<(Broken, Vec<String>)> {
+    let open = |clock| Arc::new(OnFile::open(clock).expect("a new database can be opened")) as _;
+    let outcome = run_on(seed, Story::told(), open);
+    Some((outcome.broken?, outcome.story))
+}
+
 fn main() -> Result<ExitCode, Failure> {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<u64>());
     let seeds = arguments.next().unwrap_or(Ok(2_000))?;
     let every = arguments.next().unwrap_or(Ok(20))?.max(1);
-    let (mut broken, mut count) = (0, 0);
-    for seed in (0..seeds).step_by(usize::try_from(every)?) {
-        let open = |clock| Arc::new(OnFile::open(clock).expect("a new database can be opened")) as _;
-        let outcome = run_on(seed, Story::told(), open);
-        count += 1;
-        if let Some(promise) = outcome.broken {
-            broken += 1;
-            println!("seed {seed}: {}: {}", promise.promise, promise.what);
-            let story = std::env::temp_dir().join(format!("holdfast-simulation-{seed}.txt"));
-            std::fs::write(&story, outcome.story.join("\n"))?;
-            println!("  its story: {}", story.display());
+    let next = AtomicU64::new(0);
+    let broken = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(every, Ordering::Relaxed);
+                    if seed >= seeds {
+                        break;
+                    }
+                    let found = run(seed).map(|found| (seed, found));
+                    broken.lock().unwrap_or_else(PoisonError::into_inner).extend(found);
+                }
+            });
         }
+    });
+    let broken = broken.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (seed, (promise, story)) in &broken {
+        let file = std::env::temp_dir().join(format!("holdfast-simulation-{seed}.txt"));
+        std::fs::write(&file, story.join("\n"))?;
+        println!("seed {seed}: {}: {}; its story: {}", promise.promise, promise.what, file.display());
     }
-    println!("{count} seeds on the embedded store, {broken} broken");
-    Ok(if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!("{} seeds on the embedded store, {} broken", seeds.div_ceil(every), broken.len());
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -22,8 +22,9 @@ pub(super) struct Rates {
     pub(super) partial: u64,
     /// A call takes up to seconds.
     pub(super) slow: u64,
-    /// A call takes up to minutes: leases, visibility and deadlines lapse.
+    /// A call takes up to a minute or more: leases, visibility and deadlines lapse.
     pub(super) stuck: u64,
+    pub(super) stuck_for: Duration,
     /// An index does not know the last changes yet.
     pub(super) stale: u64,
     /// Of tickets only: a first-attempt message is the delivery itself.
@@ -36,6 +37,26 @@ pub(super) struct Rates {
     pub(super) overlapping_sweep: u64,
     /// A process has no file, port or memory for a request.
     pub(super) shortage: u64,
+}
+
+impl Rates {
+    pub(super) const NONE: Rates = Rates {
+        fails_before: 0,
+        fails_after: 0,
+        throttled: 0,
+        partial: 0,
+        slow: 0,
+        stuck: 0,
+        stuck_for: Duration::ZERO,
+        stale: 0,
+        lost: 0,
+        duplicated: 0,
+        late: 0,
+        killed: 0,
+        missed_sweep: 0,
+        overlapping_sweep: 0,
+        shortage: 0,
+    };
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +97,7 @@ impl Faults {
     /// From now on nothing goes wrong.
     pub(super) fn end(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.rates = Rates::default();
+        state.rates = Rates::NONE;
         state.store_is_down_until = Timestamp::ZERO;
         state.queue_is_down_until = Timestamp::ZERO;
     }
@@ -120,7 +141,7 @@ impl Faults {
     pub(super) async fn pass(&self) {
         let rates = self.rates();
         let longest = if self.happens(rates.stuck, "fault: a call takes minutes") {
-            Duration::from_secs(300)
+            rates.stuck_for
         } else if self.happens(rates.slow, "fault: a call takes seconds") {
             Duration::from_secs(5)
         } else {

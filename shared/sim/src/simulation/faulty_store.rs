@@ -227,7 +227,7 @@ impl Store for FaultyStore {
             self.wrote([key]);
             let counted = self.backend.store().count_outcomes(tenant, url, outcomes.clone(), now).await;
             if let Ok(Some((before, after))) = &counted {
-                self.observer.counted(before, after, &outcomes);
+                self.observer.counted(before, after, &outcomes, self.faults.time.now());
             }
             counted
         })

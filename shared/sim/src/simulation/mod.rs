@@ -312,8 +312,10 @@ impl World {
         let story = Arc::new(story);
         let machine =
             plan.clock_settings.clone().map(|set| Arc::new(MachineClock::new(Arc::clone(time), set)));
+        let observer = Arc::new(Observer::new(Arc::clone(counts)));
         let receivers = Arc::new(Receivers {
             backend: Arc::clone(&backend),
+            observer: Arc::clone(&observer),
             faults: Arc::clone(&faults),
             story: Arc::clone(&story),
             machine: machine.clone(),
@@ -326,7 +328,7 @@ impl World {
             backend,
             receivers,
             faults,
-            observer: Arc::new(Observer::new(Arc::clone(counts))),
+            observer,
             story,
             last_writes: Arc::default(),
             versions: Arc::default(),
@@ -369,9 +371,10 @@ impl World {
         let now = self.hosts.schedule_now();
         let aged = |mut delivery: DeliveryRecord| {
             let progress = &mut delivery.progress;
+            // Before retry 1 the log is read.
             if progress.state != DeliveryState::Waiting
                 || progress.lease.is_some()
-                || progress.next_attempt == 0
+                || progress.next_attempt < 2
             {
                 return None;
             }
@@ -382,6 +385,7 @@ impl World {
                 self.hosts.settings.schedule.expires_at(progress.epoch_began_at, Some(first_attempt_at));
             progress.due_at = now;
             progress.look_at = Some(now);
+            self.hosts.observer.aged(&delivery.key.id());
             Some(Write::put(delivery, Expect::Any))
         };
         for write in self.snapshot().deliveries.into_iter().filter_map(aged) {

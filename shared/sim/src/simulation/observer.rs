@@ -35,6 +35,8 @@ struct Seen {
     releases: BTreeMap<(Tenant, UrlId, u64), Vec<Timestamp>>,
     /// When the first message of a delivery was queued.
     queued_at: BTreeMap<String, Timestamp>,
+    /// When the store learned of the last change of a URL's state: later than the outcome that caused it.
+    changed_at: BTreeMap<(Tenant, UrlId), Timestamp>,
     /// How many outcomes were counted on a URL: successes and failures.
     outcomes: BTreeMap<(Tenant, UrlId), (u64, u64)>,
 }
@@ -61,8 +63,32 @@ impl Observer {
         self.lock().outcomes.clone()
     }
 
+    /// The delivery was made older than it is.
+    pub(super) fn aged(&self, delivery: &str) {
+        self.lock().queued_at.remove(delivery);
+    }
+
+    /// Since when the store has had the present state of a URL.
+    pub(super) fn changed_at(&self, tenant: &Tenant, url: &UrlId) -> Timestamp {
+        let changed_at = self.lock().changed_at.get(&(tenant.clone(), url.clone())).copied();
+        changed_at.unwrap_or(Timestamp::ZERO)
+    }
+
+    fn note_change(&self, before: &UrlRecord, after: &UrlRecord, now: Timestamp) {
+        if before.health.generation != after.health.generation {
+            self.lock().changed_at.insert((after.tenant.clone(), after.id.clone()), now);
+        }
+    }
+
     /// Outcomes were counted on a URL.
-    pub(super) fn counted(&self, before: &UrlRecord, after: &UrlRecord, outcomes: &[Outcome]) {
+    pub(super) fn counted(
+        &self,
+        before: &UrlRecord,
+        after: &UrlRecord,
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) {
+        self.note_change(before, after, now);
         let mut expected = Facts::of(&before.health);
         outcomes.iter().for_each(|outcome| expected.count(outcome));
         let found = Facts::of(&after.health);
@@ -90,7 +116,10 @@ impl Observer {
         now: (Timestamp, Timestamp),
     ) {
         match (before, after) {
-            (Record::Url(before), Record::Url(after)) => self.url_replaced(before, after),
+            (Record::Url(before), Record::Url(after)) => {
+                self.note_change(before, after, now.0);
+                self.url_replaced(before, after);
+            }
             (Record::Delivery(before), Record::Delivery(after)) => {
                 self.delivery_replaced(before, after, generation, now);
             }

@@ -15,6 +15,7 @@ use holdfast_core::time::Timestamp;
 
 use super::backend::Backend;
 use super::faults::Faults;
+use super::observer::Observer;
 use super::story::Story;
 use super::time::MachineClock;
 use crate::block_on;
@@ -67,6 +68,7 @@ pub(super) struct Receivers {
     pub(super) backend: Arc<dyn Backend>,
     pub(super) faults: Arc<Faults>,
     pub(super) story: Arc<Story>,
+    pub(super) observer: Arc<Observer>,
     pub(super) machine: Option<Arc<MachineClock>>,
     pub(super) http_timeout: Duration,
     /// From then on, by URL, in the order of time.
@@ -89,12 +91,6 @@ impl Receivers {
         self.machine.as_ref().map_or_else(|| self.faults.time.now(), |machine| machine.now())
     }
 
-    /// When that was, if the hosts' clock said so.
-    fn in_true_time(&self, at: Timestamp) -> Timestamp {
-        let now = self.faults.time.now();
-        self.machine.as_ref().map_or(at, |machine| now - machine.now().since(at))
-    }
-
     fn read(&self, key: Key) -> Option<Record> {
         let found = block_on(self.backend.store().get(&[key])).ok()?;
         found.into_iter().next().flatten().map(|found| found.record)
@@ -104,10 +100,11 @@ impl Receivers {
     fn seen(&self, request: &AttemptRequest) -> Request {
         let now = self.faults.time.now();
         let delivery = delivery_of(request);
-        let url = self.read(UrlRecord::key(&request.tenant, &UrlId::of(&request.url)));
-        let (state, since) = match url {
-            Some(Record::Url(url)) => (url.health.state, self.in_true_time(url.health.since)),
-            _ => (UrlState::Enabled, Timestamp::ZERO),
+        let url_id = UrlId::of(&request.url);
+        let since = self.observer.changed_at(&request.tenant, &url_id);
+        let state = match self.read(UrlRecord::key(&request.tenant, &url_id)) {
+            Some(Record::Url(url)) => url.health.state,
+            _ => UrlState::Enabled,
         };
         let key = DeliveryKey::parse(&request.tenant, &delivery);
         let claimed = match key.and_then(|key| self.read(DeliveryRecord::key(&key))) {

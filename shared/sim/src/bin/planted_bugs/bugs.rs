@@ -155,12 +155,6 @@ pub(crate) const BUGS: &[Bug] = &[
         "let is_late = !PLANTED && self.look_at.is_none_or(|look_at| look_at > soon);",
     ),
     bug(
-        "looks at a disabled URL become rare although something is due",
-        "engine/recover/sweep.rs",
-        "Ok(parked.items.first().is_some_and(|earliest| earliest.due_at <= self.ports.clock.now()))",
-        "Ok(!PLANTED && parked.items.first().is_some_and(|earliest| earliest.due_at <= self.ports.clock.now()))",
-    ),
-    bug(
         "what was parked while its URL became enabled is forgotten",
         "engine/recover/recheck.rs",
         "let rechecked = join_all(urls.iter()",

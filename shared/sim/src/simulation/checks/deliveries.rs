@@ -106,14 +106,11 @@ impl World {
     /// A success that is in the log ends its epoch.
     pub(super) fn check_success_ends(&self, snapshot: &Snapshot) -> Kept {
         self.check_first_success_ends(snapshot)?;
-        let at_once: BTreeSet<String> =
-            snapshot.logged.iter().map(|logged| logged.delivery.key.id()).collect();
         for delivery in &snapshot.deliveries {
             let (id, progress) = (delivery.key.id(), &delivery.progress);
             let attempts = snapshot.attempts.get(&(id.clone(), progress.epoch));
             let mut attempts = attempts.into_iter().flatten();
-            let succeeded = attempts.any(|attempt| attempt.outcome == AttemptOutcome::Success)
-                || (progress.epoch == 0 && at_once.contains(&id));
+            let succeeded = attempts.any(|attempt| attempt.outcome == AttemptOutcome::Success);
             let is_delivered = progress.state == DeliveryState::Delivered;
             keep!(
                 "a success ends a delivery",
