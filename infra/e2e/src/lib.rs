@@ -12,6 +12,7 @@ pub mod key;
 pub mod receiver;
 pub mod scenarios;
 pub mod scene;
+pub mod soak;
 #[cfg(feature = "aws")]
 pub mod strict_aws;
 pub mod timing;

@@ -19,6 +19,7 @@ mod process;
 mod refusals;
 mod serve;
 mod signing;
+mod soak;
 mod status;
 mod suite;
 mod terminate;
