@@ -96,8 +96,48 @@ impl From<Settled> for BatchReply {
     }
 }
 
+/// What must hold for any event. The property test below and the target in `infra/fuzz` call the same function.
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz {
+    use holdfast_core::time::Timestamp;
+    use serde_json::Value;
+
+    #[must_use]
+    pub(crate) fn seeds() -> Vec<&'static [u8]> {
+        vec![
+            include_bytes!("../events/first.json"),
+            include_bytes!("../events/retry.json"),
+            include_bytes!("../events/mixed.json"),
+            br#"{"Records":[{"messageId":"1","receiptHandle":"r","body":"~","attributes":{"SentTimestamp":"-9223372036854775808"},"messageAttributes":{"delay":{"stringValue":"18446744073709551615"}}}]}"#,
+            br#"{"Records":[]}"#,
+        ]
+    }
+
+    /// Every message of an event is there to be answered for, in its order, however little of it can be read.
+    pub(crate) fn check(input: &[u8]) {
+        let Ok(text) = std::str::from_utf8(input) else { return };
+        let Ok(batch) = super::read(text) else { return };
+        let event: Value = serde_json::from_str(text).expect("a batch was JSON");
+        let sent: Vec<&str> = event["Records"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["messageId"].as_str())
+            .collect();
+        assert_eq!(batch.items.iter().map(|item| item.id.as_str()).collect::<Vec<_>>(), sent);
+        assert!(batch.due_at_real.is_none_or(|at| at >= Timestamp::ZERO && !sent.is_empty()));
+        for (item, record) in batch.items.iter().zip(event["Records"].as_array().into_iter().flatten()) {
+            if let Err(unreadable) = &item.received.message {
+                assert_eq!(Some(&*unreadable.payload), record["body"].as_str().map(str::as_bytes));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use holdfast_sim::mutate::{Edit, mutate};
+    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -119,6 +159,15 @@ mod tests {
     fn due_at_ms(messages: &[Value]) -> Option<i64> {
         let event = json!({ "Records": messages }).to_string();
         read(&event).unwrap().due_at_real.map(Timestamp::as_millis)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_event_is_read_or_refused(pick: usize, edits in prop::collection::vec(any::<Edit>(), 0..8)) {
+            fuzz::check(&mutate(&fuzz::seeds(), pick, &edits));
+        }
     }
 
     #[test]

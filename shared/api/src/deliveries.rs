@@ -104,7 +104,7 @@ const STATES: [DeliveryState; 4] =
     [DeliveryState::Waiting, DeliveryState::Parked, DeliveryState::Delivered, DeliveryState::Dead];
 
 /// `None`: a filter names an id that cannot exist, so the list is empty.
-fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
+pub(crate) fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
     let event = params.filter("event");
     let url = params.filter("url").map(|id| path::url_id(&id));
     let subscription = params.filter("subscription").map(|id| path::subscription_id(&id));

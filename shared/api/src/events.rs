@@ -117,7 +117,7 @@ fn problem(error: AcceptError, is_list: bool) -> Problem {
 }
 
 /// One event or several, and whether they were posted as a list.
-fn parse_events(body: &[u8]) -> Result<(Vec<NewEvent>, bool), Problem> {
+pub(crate) fn parse_events(body: &[u8]) -> Result<(Vec<NewEvent>, bool), Problem> {
     let is_list = body.trim_ascii_start().starts_with(b"[");
     let mut errors = Vec::new();
     let mut events = Vec::new();

@@ -76,7 +76,7 @@ pub(crate) async fn create(
 }
 
 /// Checks every field, so that all errors are reported at once.
-fn parse_new_key(body: &[u8], now_real: Timestamp) -> Result<NewKey, Problem> {
+pub(crate) fn parse_new_key(body: &[u8], now_real: Timestamp) -> Result<NewKey, Problem> {
     let mut fields = Fields::of_body(body)?;
     let role: Option<Role> = fields.required("role", "one of ingest, admin, operator");
     let tenant = parse_tenant(&mut fields, role);

@@ -11,6 +11,8 @@ mod cursor;
 mod deliveries;
 mod events;
 mod fields;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod keys;
 mod openapi;
 mod params;

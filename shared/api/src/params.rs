@@ -59,7 +59,7 @@ fn unknown_param(name: &str, known: &[&str]) -> FieldError {
 }
 
 impl Params {
-    fn parse(query: &str, cursor_key: CursorKey) -> Params {
+    pub(crate) fn parse(query: &str, cursor_key: CursorKey) -> Params {
         let (unread, known, filters, errors) = Default::default();
         let mut params = Params { cursor_key, unread, known, filters, errors };
         let given = url::form_urlencoded::parse(query.as_bytes()).into_owned().take(MAX_PARAMS);

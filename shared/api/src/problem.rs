@@ -10,6 +10,7 @@ use holdfast_core::rules::access::Role;
 use serde::Serialize;
 
 use crate::response;
+use crate::suggest::excerpt;
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// A longer list does not help to correct a request.
@@ -23,17 +24,18 @@ pub struct FieldError {
 }
 
 impl FieldError {
-    pub(crate) fn new(field: impl Into<String>, detail: impl Into<String>) -> FieldError {
-        FieldError { field: field.into(), detail: detail.into() }
+    /// The field may be one that the client made up, and a long name is cut like a long value.
+    pub(crate) fn new(field: impl AsRef<str>, detail: impl Into<String>) -> FieldError {
+        FieldError { field: excerpt(field.as_ref()), detail: detail.into() }
     }
 }
 
 /// Why a request was rejected or failed, and what to do about it.
 #[derive(Debug)]
 pub struct Problem {
-    status: StatusCode,
-    detail: String,
-    errors: Vec<FieldError>,
+    pub(crate) status: StatusCode,
+    pub(crate) detail: String,
+    pub(crate) errors: Vec<FieldError>,
     header: Option<(&'static str, HeaderValue)>,
 }
 
@@ -169,5 +171,26 @@ impl IntoResponse for Problem {
             response.headers_mut().insert(name, value);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::events::parse_events;
+    use crate::params::reject_unknown;
+
+    #[test]
+    fn a_refusal_does_not_repeat_a_long_name() {
+        let name = "é".repeat(1_000);
+        let post = format!(r#"{{"type":"a","data":1,"{name}":1}}"#);
+        let twice = format!(r#"[{{"type":"a","data":1,"{name}":1,"{name}":2}}]"#);
+        let of_posts = [post, twice].map(|post| parse_events(post.as_bytes()).err().expect("it is refused"));
+        let of_query = reject_unknown(Some(&format!("{name}=1"))).unwrap_err();
+        for problem in of_posts.into_iter().chain([of_query]) {
+            assert!(!problem.errors.is_empty() && problem.detail.len() < 500, "{problem:?}");
+            for error in &problem.errors {
+                assert!(error.field.ends_with("é…") && error.field.chars().count() == 65, "{error:?}");
+            }
+        }
     }
 }

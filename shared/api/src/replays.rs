@@ -99,7 +99,7 @@ pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> R
 }
 
 /// Without a body, all dead deliveries are replayed.
-fn parse_request(body: &[u8], url_id: UrlId, now: Timestamp) -> Result<UrlReplay, Problem> {
+pub(crate) fn parse_request(body: &[u8], url_id: UrlId, now: Timestamp) -> Result<UrlReplay, Problem> {
     if body.trim_ascii().is_empty() {
         let states = vec![DeliveryState::Dead];
         return Ok(UrlReplay { url_id, since: None, until: None, states, expired_since: None });

@@ -69,7 +69,7 @@ pub(crate) async fn update(
 }
 
 /// Checks every field, so that all errors are reported at once.
-fn parse_patch(body: &[u8]) -> Result<QuotaPatch, Problem> {
+pub(crate) fn parse_patch(body: &[u8]) -> Result<QuotaPatch, Problem> {
     let mut fields = Fields::of_body(body)?;
     let patch = QuotaPatch {
         events_per_second: parse_quota(&mut fields, Quota::EventsPerSecond),

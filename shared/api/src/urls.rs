@@ -151,7 +151,7 @@ async fn change_state(
 }
 
 /// The reason, and whether to replay expired deliveries. The body is optional.
-fn parse_request(body: &[u8], action: OperatorAction) -> Result<(Option<String>, bool), Problem> {
+pub(crate) fn parse_request(body: &[u8], action: OperatorAction) -> Result<(Option<String>, bool), Problem> {
     if body.trim_ascii().is_empty() {
         return Ok((None, false));
     }

@@ -7,6 +7,8 @@ pub mod config;
 pub mod connect;
 mod counting;
 mod deadline;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 #[cfg(feature = "api")]
 pub mod gateway;
 pub mod logging;

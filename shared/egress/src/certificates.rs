@@ -40,7 +40,7 @@ impl ShortChains {
 
 /// Without those that lead nowhere: a certificate that vouches for its own name, such as that of an authority, is trusted or not without
 /// the receiver's copy.
-fn useful<'a>(intermediates: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
+pub(crate) fn useful<'a>(intermediates: &[CertificateDer<'a>]) -> Vec<CertificateDer<'a>> {
     let mut of_name: HashMap<Vec<u8>, Vec<&CertificateDer<'a>>> = HashMap::new();
     let mut useful = Vec::new();
     for certificate in intermediates {

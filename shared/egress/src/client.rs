@@ -22,7 +22,7 @@ use crate::meter::{Meter, MeteredAttempt};
 use crate::resolver::GuardedResolver;
 
 /// How much of a response's head is held at a time.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {

@@ -27,6 +27,8 @@ mod client;
 mod config;
 mod connector;
 mod failure;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handshakes;
 mod idle;
 mod lookup;

@@ -8,6 +8,7 @@ pub mod crash;
 mod entropy;
 mod gate;
 mod memory;
+pub mod mutate;
 mod queue;
 mod scripted_store;
 pub mod simulation;

@@ -72,7 +72,7 @@ impl Caller {
 }
 
 /// The key in `Bearer <key>`. The scheme is case-insensitive.
-fn bearer(header: &[u8]) -> Option<&[u8]> {
+pub(crate) fn bearer(header: &[u8]) -> Option<&[u8]> {
     let space = header.iter().position(|b| *b == b' ')?;
     let (scheme, rest) = header.split_at(space);
     let key = rest.trim_ascii();
@@ -80,7 +80,7 @@ fn bearer(header: &[u8]) -> Option<&[u8]> {
 }
 
 /// As strict as the other parameters.
-pub(super) fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
+pub(crate) fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
     let mut given = url::form_urlencoded::parse(query.as_bytes())
         .filter(|(name, _)| name == "tenant")
         .map(|(_, value)| value.into_owned());

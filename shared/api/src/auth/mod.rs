@@ -13,6 +13,8 @@ mod list_scope;
 mod path_tenant;
 
 pub use built_in::{BuiltIn, HashedKey};
+#[cfg(any(test, fuzzing))]
+pub(crate) use caller::{bearer, tenant_param};
 pub(crate) use extract::{Admin, KeyCreator, Operator, Producer};
 pub(crate) use key_use::KeyHolder;
 pub use key_use::KeyUse;

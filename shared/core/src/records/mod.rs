@@ -30,6 +30,8 @@
 mod activity;
 mod delivery;
 mod event;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod job;
 mod key;
 mod kind;

@@ -66,6 +66,19 @@ impl Filter {
 mod tests {
     use super::*;
 
+    /// Read less exactly, the number became another one each time that its subscription was stored, and equalled the event's no more.
+    #[test]
+    fn a_number_of_many_digits_is_the_same_after_it_was_stored() {
+        for number in ["1844674417370.9551615", "0.30000000000000004", "1e300", "9007199254740993", "-0.0"] {
+            let posted = format!(r#"{{"field":"data.a","op":"eq","value":{number}}}"#);
+            let filter: Filter = serde_json::from_str(&posted).unwrap();
+            let stored = serde_json::to_string(&filter).unwrap();
+            assert_eq!(serde_json::from_str::<Filter>(&stored).unwrap(), filter, "{number}");
+            let exact: f64 = number.parse().unwrap();
+            assert_eq!(filter.value.and_then(|value| value.as_f64()), Some(exact), "{number}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_with_a_filter_is_said() {
         let filter = |field: &str, op, value| Filter { field: field.to_owned(), op, value };

@@ -287,6 +287,19 @@ fn only_a_disabled_url_is_probed_and_only_when_it_is_time() {
 }
 
 #[test]
+fn a_probe_that_was_not_made_is_due_at_once_and_only_at_a_disabled_url() {
+    let now = NOW + PROBE_INTERVAL;
+    for (mut health, is_due) in [(enabled(), false), (disabled(), true), (frozen(), false)] {
+        let before = health.clone();
+        health.lease_probe(now, FUNCTION_TIMEOUT);
+        health.give_back_probe(now);
+        let next_probe_at = before.next_probe_at.map(|_| now);
+        assert_eq!(health.probe_due(now), is_due, "{health:?}");
+        assert_eq!(health, Health { next_probe_at, ..before });
+    }
+}
+
+#[test]
 fn a_success_of_an_older_generation_is_still_the_last_success() {
     let (started_at, ended_at) = (NOW + Duration::from_secs(1), NOW + Duration::from_secs(4));
     for mut health in [disabled(), frozen()] {

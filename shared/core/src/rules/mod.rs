@@ -10,6 +10,8 @@ pub mod delay;
 pub mod delivery;
 pub mod event_type;
 pub mod filter;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod guard;
 pub mod health;
 pub mod latencies;

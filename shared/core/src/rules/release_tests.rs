@@ -49,6 +49,18 @@ fn steps_double_up_to_the_ceiling() {
 }
 
 #[test]
+fn outcomes_of_several_batches_are_added_up() {
+    let mut sum = outcomes(3, 2, 1, 50);
+    sum.add_not_attempted();
+    sum.add(&outcomes(5, 1, 1, 400));
+    let mut latencies = Latencies::default();
+    for ms in [50, 50, 50, 400, 400, 400, 400, 400] {
+        latencies.count(Duration::from_millis(ms));
+    }
+    assert_eq!(sum, StepOutcomes { count: 9, failures: 3, overloads: 2, latencies });
+}
+
+#[test]
 fn a_step_is_judged_by_its_failures_its_overloads_and_its_latency() {
     let mut first_steps = FirstSteps { count: FIRST_STEPS, latencies: Latencies::default() };
     first_steps.latencies.count(Duration::from_millis(50));
@@ -73,6 +85,18 @@ fn a_step_is_judged_by_its_failures_its_overloads_and_its_latency() {
     }
     let too_few = FirstSteps { count: FIRST_STEPS - 1, ..first_steps };
     assert_eq!(judge(20, &outcomes(20, 0, 0, 4_000), &too_few), Verdict::Double, "nothing to compare with");
+}
+
+#[test]
+fn the_latency_of_the_first_five_steps_is_what_later_ones_are_compared_with() {
+    let mut release = begin();
+    let took_ms = |step: u64| if step < 5 { 50 } else { 90 };
+    for step in 0..8 {
+        release.judge_steps(|step| Some(outcomes(1, 0, 0, took_ms(step))), at(step * 5).real, 1);
+        release.claim_step(at(step * 5), HTTP_TIMEOUT);
+    }
+    let latencies = outcomes(5, 0, 0, 50).latencies;
+    assert_eq!(release.first_steps, FirstSteps { count: 5, latencies });
 }
 
 #[test]

@@ -155,6 +155,14 @@ mod tests {
         assert_eq!(ours, theirs);
     }
 
+    #[test]
+    fn a_new_secret_has_32_bytes_in_base64_and_is_not_shown() {
+        let value = new_secret([7; 32]);
+        assert_eq!(value, "whsec_BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=");
+        assert_eq!(key(&value), [7; 32]);
+        assert_eq!(format!("{:?}", secret(&value, None)), "Secret(…)");
+    }
+
     /// As published with Standard Webhooks: secret, `webhook-id`, `webhook-timestamp`, body, signature.
     #[test]
     fn agrees_with_the_published_vectors() {

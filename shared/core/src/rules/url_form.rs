@@ -11,6 +11,8 @@ const MAX_QUOTED_CHARS: usize = 64;
 pub enum BadUrl {
     #[error("is {0} characters long; the maximum is {MAX_CHARS}")]
     TooLong(usize),
+    #[error("is {0} characters long once it is encoded as ASCII; the maximum is {MAX_CHARS}")]
+    TooLongEncoded(usize),
     #[error("{0:?} is not an absolute URL; start it with https://")]
     NotAbsolute(String),
     #[error("{0:?} is not a valid URL: {1}")]
@@ -38,7 +40,11 @@ pub fn normalise(text: &str, http_allowed: bool) -> Result<String, BadUrl> {
     })?;
     check_form(&url, http_allowed)?;
     url.set_fragment(None);
-    Ok(url.into())
+    // The normal form is what is stored and shown, and must be as good as the URL that was given.
+    match url.as_str().len() {
+        length if length > MAX_CHARS => Err(BadUrl::TooLongEncoded(length)),
+        _ => Ok(url.into()),
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -86,5 +92,17 @@ mod tests {
         assert_eq!(normalise("https://a:b@example.com/", true), Err(BadUrl::UserInfo));
         let long = format!("https://e.com/{}", "x".repeat(2_048));
         assert_eq!(normalise(&long, true), Err(BadUrl::TooLong(2_062)));
+    }
+
+    #[test]
+    fn a_url_that_becomes_too_long_when_it_is_encoded_is_refused() {
+        let of = |letters: usize| format!("https://e.com/{}", "é".repeat(letters));
+        // Each letter is written as %C3%A9.
+        let longest = normalise(&of(339), true).unwrap();
+        assert_eq!(longest.len(), 2_048);
+        assert_eq!(normalise(&longest, true), Ok(longest));
+        assert_eq!(normalise(&of(340), true), Err(BadUrl::TooLongEncoded(2_054)));
+        let with_fragment = format!("{}#{}", of(339), "x".repeat(300));
+        assert!(normalise(&with_fragment, true).is_ok(), "the fragment does not count");
     }
 }

@@ -8,8 +8,8 @@ mod condition;
 mod found;
 mod leaf;
 mod paths;
-#[cfg(test)]
-mod reference;
+#[cfg(any(test, fuzzing))]
+pub(super) mod reference;
 mod scalar;
 mod search;
 mod segment_tree;

@@ -56,8 +56,9 @@ impl Paths {
         root.edit(path, |used| {
             let used = used.get_or_insert_with(|| {
                 let slot = free.pop().unwrap_or_else(|| {
+                    let slot = *next;
                     *next += 1;
-                    *next - 1
+                    slot
                 });
                 Used { slot, by: 0 }
             });

@@ -1,19 +1,29 @@
 //! What filters mean, written in the plainest way, to compare the index with.
 
-use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::Selector;
+use crate::rules::event_type;
 use crate::rules::filter::{Connector, Filter, Op};
 use crate::time::Timestamp;
 
+/// Whether a subscription selects an event.
+pub(in crate::rules) fn selects(one: &Selector, name: &str, body: &[u8]) -> bool {
+    one.active
+        && one.event_types.iter().any(|pattern| event_type::matches(pattern, name))
+        && passes(&one.filters, one.filter_connector, &LazyJson::new(body))
+}
+
 /// An event's body, parsed only as far as a path asks: an event may hold numbers, texts or depths that cannot be represented, and its
 /// other fields must still be found.
-pub(super) struct LazyJson<'e> {
+struct LazyJson<'e> {
     event: &'e [u8],
     whole: OnceCell<Option<Part<'e>>>,
 }
@@ -27,18 +37,18 @@ struct Part<'e> {
 
 enum Inside<'e> {
     /// Of keys that are given twice the last one counts.
-    Object(BTreeMap<Cow<'e, str>, Part<'e>>),
+    Object(BTreeMap<String, Part<'e>>),
     List(Vec<Part<'e>>),
     Nothing,
 }
 
 impl<'e> LazyJson<'e> {
-    pub(super) fn new(event: &'e [u8]) -> LazyJson<'e> {
+    fn new(event: &'e [u8]) -> LazyJson<'e> {
         LazyJson { event, whole: OnceCell::new() }
     }
 
     /// The value at this dotted path, if there is one.
-    pub(super) fn find(&self, path: &str) -> Option<&Value> {
+    fn find(&self, path: &str) -> Option<&Value> {
         let whole = self.whole.get_or_init(|| serde_json::from_slice(self.event).ok().map(Part::new));
         let found = path.split('.').try_fold(whole.as_ref()?, |part, step| part.step(step))?;
         Some(found.value())
@@ -66,11 +76,37 @@ impl<'e> Part<'e> {
     }
 }
 
+/// `None`: it holds half of a surrogate pair, and no path can name it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Name(Option<String>);
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
+        struct Bytes;
+
+        impl Visitor<'_> for Bytes {
+            type Value = Name;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Name, E> {
+                Ok(Name(std::str::from_utf8(bytes).ok().map(str::to_owned)))
+            }
+        }
+
+        deserializer.deserialize_bytes(Bytes)
+    }
+}
+
 fn open(raw: &RawValue) -> Inside<'_> {
     let text = raw.get();
     let opened = match text.as_bytes().first() {
-        Some(b'{') => serde_json::from_str::<BTreeMap<Cow<str>, &RawValue>>(text)
-            .map(|fields| Inside::Object(fields.into_iter().map(|(k, raw)| (k, Part::new(raw))).collect())),
+        Some(b'{') => serde_json::from_str::<BTreeMap<Name, &RawValue>>(text).map(|fields| {
+            let fields = fields.into_iter().filter_map(|(Name(name), raw)| Some((name?, Part::new(raw))));
+            Inside::Object(fields.collect())
+        }),
         Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text)
             .map(|items| Inside::List(items.into_iter().map(Part::new).collect())),
         _ => return Inside::Nothing,
@@ -78,7 +114,7 @@ fn open(raw: &RawValue) -> Inside<'_> {
     opened.unwrap_or(Inside::Nothing)
 }
 
-pub(super) fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> bool {
+fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| filter_passes(f, event)),
         Connector::Or => filters.is_empty() || filters.iter().any(|f| filter_passes(f, event)),

@@ -55,3 +55,67 @@ fn value_bytes(value: &Value) -> usize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ids::UrlId;
+    use crate::rules::filter::{Filter, Op};
+
+    fn bytes(event_types: &[&str], filters: &[(&str, Value)], filter_connector: Connector) -> u64 {
+        let filter = |(field, value): &(&str, Value)| Filter {
+            field: (*field).to_owned(),
+            op: Op::Eq,
+            value: Some(value.clone()).filter(|value| !value.is_null()),
+        };
+        index_bytes(&Selector {
+            id: "sub_1".into(),
+            url_id: UrlId::of("https://example.com/"),
+            event_types: event_types.iter().map(|&name| name.to_owned()).collect(),
+            filters: filters.iter().map(filter).collect(),
+            filter_connector,
+            active: true,
+        })
+    }
+
+    #[test]
+    fn each_part_of_a_subscription_has_its_price() {
+        let (and, or) = (Connector::And, Connector::Or);
+        let nothing = bytes(&[], &[], and);
+        assert_eq!(nothing, 600);
+        assert_eq!(bytes(&["abc"], &[], and) - nothing, 420 + 160 + 2 * 3);
+        assert_eq!(bytes(&["a.bc", "d"], &[], or) - nothing, (420 + 2 * 160 + 2 * 4) + (420 + 160 + 2));
+        // A filter that is not asked for a value, on a field of two segments.
+        let filter = 360 + 2 * (2 * 160 + 2 * 160 + 2 * 4);
+        assert_eq!(bytes(&[], &[("ab.c", json!(null))], and) - nothing, filter);
+        for (value, price) in [
+            (json!(true), 96),
+            (json!(1.5), 96),
+            (json!("abcde"), 96 + 5),
+            (json!([1, "ab"]), 96 + 96 + 98),
+            (json!({"abc": false, "d": [null]}), 96 + (96 + 3 + 96) + (96 + 1 + 2 * 96)),
+        ] {
+            let with_value = bytes(&[], &[("ab.c", value.clone())], and) - nothing;
+            assert_eq!(with_value - filter, 2 * price, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_subscription_pays_for_each_place_where_it_is_found() {
+        let filters = vec![("ab.c", json!(null)); 6];
+        // Types, filters, connector, and in how many places that is.
+        for (types, filter_count, connector, places) in [
+            (3, 0, Connector::And, 0),
+            (1, 1, Connector::And, 1),
+            (3, 6, Connector::And, 3),
+            (1, 3, Connector::Or, 3),
+            (2, 6, Connector::Or, 2 * 4),
+        ] {
+            let (types, filters) = (vec!["a"; types], &filters[..filter_count]);
+            let parts = bytes(&types, &[], connector) + bytes(&[], filters, connector);
+            assert_eq!(bytes(&types, filters, connector) + 600 - parts, 260 * places, "{connector:?}");
+        }
+    }
+}

@@ -3,10 +3,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::reference::{self, LazyJson};
 use super::*;
 use crate::ids::UrlId;
-use crate::rules::event_type;
 use crate::rules::filter::{Connector, Filter, Op};
 
 fn subscription(number: u16, event_types: &[&str], filters: Vec<Filter>) -> Selector {
@@ -143,6 +141,79 @@ fn a_search_stops_when_its_work_is_done_and_goes_on_from_there() {
     assert_eq!(index.matching("a", body).len(), 50);
 }
 
+/// How much work a search takes in one step.
+fn work_of(index: &SubscriptionIndex, event_type: &str, body: &str) -> usize {
+    let mut left = 1_000_000;
+    assert!(index.search(event_type, body.as_bytes()).step(&mut left));
+    1_000_000 - left
+}
+
+/// Turns between tenants are as fair as this count is exact.
+#[test]
+fn the_work_of_a_search_is_counted() {
+    let of = |count: u16, types: &[&str], filters: &[Filter]| {
+        index_of((0..count).map(|n| subscription(n, types, filters.to_vec())))
+    };
+    let eq = filter("data.n", Op::Eq, json!(1));
+    let contains = filter("data.text", Op::Contains, json!("x"));
+    let changed = filter("text", Op::Changed, json!(null));
+    let text = "y".repeat(158);
+    let long =
+        json!({"data": {"text": text, "oldState": {"text": text}, "newState": {"text": text}}}).to_string();
+    // The root of the tree, the leaf of `*` alone, and then what each of them adds.
+    for (what, index, body, work) in [
+        ("nothing", of(0, &["a"], &[]), "{}", 2 + 1),
+        ("another type", of(9, &["b"], &[]), "{}", 2 + 1),
+        ("8 in a leaf", of(8, &["a"], &[]), "{}", 2 + 1 + (1 + 8 / 4) + 8),
+        ("8 in two leaves", of(8, &["a", "*"], &[]), "{}", 2 + (1 + 8 / 4) * 2 + 8),
+        ("11 in a leaf", of(11, &["a"], &[]), "{}", 2 + 1 + (1 + 11 / 4) + 11),
+        ("a value that nothing has", of(8, &["a"], &[eq.clone()]), "{}", 2 + 1 + 1),
+        ("a value that is another", of(8, &["a"], &[eq.clone()]), r#"{"data":{"n":2}}"#, 2 + 1 + (1 + 1)),
+        ("a value", of(8, &["a"], &[eq]), r#"{"data":{"n":1}}"#, 2 + 1 + (1 + 1 + 8 / 4) + 8 * (1 + 1)),
+        ("a missing text", of(4, &["a"], std::slice::from_ref(&contains)), "{}", 2 + 1 + 2 + 4 * (1 + 1)),
+        ("a text", of(4, &["a"], &[contains]), &long, 2 + 1 + 2 + 4 * (1 + 1 + 160 / 16)),
+        ("two texts", of(4, &["a"], &[changed]), &long, 2 + 1 + 2 + 4 * (1 + 2 * (1 + 160 / 16))),
+    ] {
+        assert_eq!(work_of(&index, "a", body), work, "{what}");
+    }
+}
+
+/// Each time when there are twice as many as there were distinct ones, and not after every leaf.
+#[test]
+fn candidates_are_made_distinct_rarely() {
+    let patterns = ["*", "a.a", "a.*", "*.a", "*.*"];
+    let index = index_of((0..4_200).map(|n| subscription(n, &patterns, Vec::new())));
+    let leaves = 5 * (1 + 4_200 / 4);
+    let compacted = 4_200 + 3 * 4_200 + 3 * 4_200;
+    assert_eq!(work_of(&index, "a.a", "{}"), 3 * 2 + leaves + compacted + 4_200);
+}
+
+#[test]
+fn up_to_four_alternatives_are_found_by_their_values() {
+    let asked_of = |alternatives: usize, others: &[Filter]| {
+        let mut filters: Vec<Filter> =
+            (0..alternatives).map(|n| filter("data.n", Op::Eq, json!(n))).collect();
+        filters.extend_from_slice(others);
+        let mut one = subscription(1, &["a"], filters);
+        one.filter_connector = Connector::Or;
+        asked(&index_of([one]), "a", br#"{"data":{"n":77}}"#)
+    };
+    assert_eq!((1..=6).map(|n| asked_of(n, &[])).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1]);
+    assert_eq!(asked_of(0, &[]), 1, "without filters every event is wanted");
+    assert_eq!(asked_of(2, &[filter("data.n", Op::Gt, json!(5))]), 1, "another filter may want it");
+}
+
+#[test]
+fn values_up_to_64_kib_are_compared() {
+    let kib_64 = 64 * 1024;
+    for (length, is_compared) in [(kib_64 - 2, true), (kib_64 - 1, false)] {
+        let text = "x".repeat(length);
+        let event = format!(r#"{{"data": {{"a": "{text}"}}}}"#);
+        let equal = filter_of("data.a", "eq", json!(text));
+        assert_eq!(passes(&[equal], Connector::And, &event), is_compared, "{length}");
+    }
+}
+
 /// How many subscriptions are asked about an event.
 fn asked(index: &SubscriptionIndex, event_type: &str, body: &[u8]) -> usize {
     let mut search = index.search(event_type, body);
@@ -209,6 +280,22 @@ fn of_ten_thousand_that_differ_in_one_value_only_one_is_asked() {
     assert_eq!(found.iter().map(|s| &s.id).collect::<Vec<_>>(), [&to_customer(7).id]);
 }
 
+/// The body may be long, and only filters need it.
+#[test]
+fn an_event_is_looked_into_only_for_filters() {
+    let exists = || vec![filter("data.a", Op::Exists, json!(true))];
+    let mut index = index_of([subscription(1, &["*"], Vec::new())]);
+    assert!(!index.all.has_filters());
+    index.insert(&subscription(2, &["*"], exists()));
+    assert!(index.all.has_filters() && !index.all.has_values());
+    index.insert(&subscription(3, &["*"], vec![filter("data.a", Op::Eq, json!(1))]));
+    assert!(index.all.has_filters() && index.all.has_values());
+    for number in [2, 3] {
+        index.remove(&subscription(number, &["*"], Vec::new()).id);
+    }
+    assert!(!index.all.has_filters() && !index.all.has_values());
+}
+
 #[test]
 fn of_ten_thousand_types_only_one_is_asked() {
     let types: Vec<String> = (0..10_000).map(|n| format!("shop{}.order{n}.created", n % 10)).collect();
@@ -237,7 +324,9 @@ fn nothing_is_left_of_what_was_removed() {
     let all = [subscription(1, &["a.*.c", "a.b", "a.b"], eq()), either, subscription(3, &["a"], Vec::new())];
     let mut index = index_of(all.clone());
     assert_eq!(index.len(), 3);
-    for subscription in &all {
+    assert!(!index.is_empty());
+    for (number, subscription) in all.iter().enumerate() {
+        assert_eq!(index.bytes(), all[number..].iter().map(index_bytes).sum::<u64>());
         index.remove(&subscription.id);
     }
     assert!(index.is_empty() && index.types.is_empty() && index.all.is_empty() && index.paths.is_empty());
@@ -246,12 +335,7 @@ fn nothing_is_left_of_what_was_removed() {
 
 /// Asks every subscription about every event.
 fn naive(all: &BTreeMap<SubscriptionId, Selector>, name: &str, body: &[u8]) -> Vec<SubscriptionId> {
-    let wants = |s: &&Selector| {
-        s.active
-            && s.event_types.iter().any(|pattern| event_type::matches(pattern, name))
-            && reference::passes(&s.filters, s.filter_connector, &LazyJson::new(body))
-    };
-    all.values().filter(wants).map(|s| s.id.clone()).collect()
+    all.values().filter(|s| reference::selects(s, name, body)).map(|s| s.id.clone()).collect()
 }
 
 #[derive(Clone, Debug)]

@@ -1,0 +1,5 @@
+#![no_main]
+
+use holdfast_aws::fuzz::gateway as target;
+
+holdfast_fuzz::run!(target);

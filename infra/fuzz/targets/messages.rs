@@ -1,0 +1,5 @@
+#![no_main]
+
+use holdfast_core::records::fuzz::message as target;
+
+holdfast_fuzz::run!(target);

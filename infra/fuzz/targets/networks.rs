@@ -1,0 +1,5 @@
+#![no_main]
+
+use holdfast_core::rules::fuzz::networks as target;
+
+holdfast_fuzz::run!(target);

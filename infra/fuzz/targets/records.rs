@@ -1,0 +1,5 @@
+#![no_main]
+
+use holdfast_core::records::fuzz::record as target;
+
+holdfast_fuzz::run!(target);

@@ -1,0 +1,5 @@
+#![no_main]
+
+use holdfast_egress::fuzz::response as target;
+
+holdfast_fuzz::run!(target);
