@@ -80,7 +80,7 @@ pub use recover::SweepReport;
 pub use replay::ReplayError;
 pub use settings::{DeliveryLog, Settings};
 pub use subscriptions::{
-    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge,
+    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, TooManyUrls,
     UpdateError,
 };
 pub use tenants::{SetQuotasError, TenantView};
