@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match args::Cli::parse().action() {
         Ok(Action::Run(settings)) => {
-            logging::start(settings.log_format, settings.log_level);
+            let _last_lines = logging::start(settings.log_format, settings.log_level);
             run(host::run(*settings))
         }
         Ok(Action::Backup(args)) => backup::run(&args),
