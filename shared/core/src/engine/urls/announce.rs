@@ -69,8 +69,8 @@ impl Engine {
             let Loaded { record: mut url, version } = url;
             let Some(pending) = url.announcement else { return Ok(None) };
             let now = self.ports.clock.now();
-            let available = url.announced.available(now);
-            let newest = self.repository.list_history(tenant, url_id, available.max(1) as usize).await?;
+            let available = url.announced.available(now) as usize;
+            let newest = self.repository.list_history(tenant, url_id, available.max(1)).await?;
             let changes: Vec<_> =
                 newest.into_iter().filter(|entry| entry.generation >= pending.from_generation).collect();
             let count = changes.len() as u64;
