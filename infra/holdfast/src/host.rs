@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_api::{App, Keys};
-use holdfast_core::engine::{Engine, Ports};
+use holdfast_core::engine::{Engine, Ports, Settings as EngineSettings};
 use holdfast_core::ports::{Clock, QueueName};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
@@ -116,7 +116,9 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
         clock: Arc::clone(clock),
         entropy: Arc::new(OsEntropy),
     };
-    Ok(Engine::new(ports, settings.engine.clone()))
+    // The data folder belongs to one process at a time.
+    let only_process_since_real = Some(clock.now_real());
+    Ok(Engine::new(ports, EngineSettings { only_process_since_real, ..settings.engine.clone() }))
 }
 
 /// The two pumps, the sweep, the purge, the activity counts and the check for damage.

@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match args::Cli::parse().action() {
         Ok(Action::Run(settings)) => {
-            logging::start(settings.log_format, settings.log_level);
+            let _last_lines = logging::start(settings.log_format, settings.log_level);
             run(host::run(*settings))
         }
         Ok(Action::Backup(args)) => backup::run(&args),
@@ -51,6 +51,11 @@ fn main() -> ExitCode {
     }
 }
 
+/// After so many polls of tasks a busy thread looks for what arrived on sockets. The default of 61 is for polls of microseconds; some of ours
+/// take milliseconds, and a tenant that causes many of them would keep the requests of others waiting.
+const EVENT_INTERVAL: u32 = 4;
+
 fn run(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all().event_interval(EVENT_INTERVAL).build()?.block_on(work)
 }

@@ -16,6 +16,9 @@ use crate::path::PathId;
 use crate::response::{self, Time};
 use crate::subscription_request::{parse_create, parse_patch};
 
+/// What to do when a tenant has too many URLs.
+const FEWER_URLS: &str = "use one of them, or wait until those that no subscription has are removed";
+
 /// A subscription without its secrets and its token.
 #[derive(Serialize)]
 struct SubscriptionJson<'a> {
@@ -66,6 +69,7 @@ pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, 
         SubscribeError::TooLarge(_) => Problem::conflict(format!(
             "Not created: {error}; use fewer or shorter event types and filters, or delete subscriptions that are not needed."
         )),
+        SubscribeError::TooManyUrls(_) => Problem::conflict(format!("Not created: {error}; {FEWER_URLS}.")),
         SubscribeError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         SubscribeError::Unavailable(error) => error.into(),
     })?;
@@ -100,6 +104,7 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
         UpdateError::TooLarge(_) => Problem::conflict(format!(
             "Not changed: {error}; use fewer or shorter event types and filters, or delete subscriptions that are not needed."
         )),
+        UpdateError::TooManyUrls(_) => Problem::conflict(format!("Not changed: {error}; {FEWER_URLS}.")),
         UpdateError::Refused(refused) => Problem::invalid_field("url", refused.to_string()),
         UpdateError::Unavailable(error) => error.into(),
     })?;

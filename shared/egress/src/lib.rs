@@ -44,5 +44,5 @@ pub use client::BuildError;
 pub use config::{EgressConfig, LookupLimits};
 pub use lookup::{Answer, Lookup, LookupError, SystemLookup};
 pub use meter::MAX_ATTEMPT_BYTES;
-pub use response::{MAX_EXCERPT_BYTES, MAX_RESPONSE_BYTES};
+pub use response::{MAX_EXCERPT_BYTES, MAX_RESPONSE_BYTES, MAX_RESPONSE_PIECES};
 pub use sender::{HttpSender, sender};

@@ -5,22 +5,25 @@ use crate::text;
 
 /// How much of a response's body is read before the connection is dropped.
 pub const MAX_RESPONSE_BYTES: usize = 64 * 1024;
+/// In how many pieces. Each is handed over between two tasks, so a response in pieces of one byte would take milliseconds of processor time.
+pub const MAX_RESPONSE_PIECES: usize = 1_024;
 /// How much of a response is kept, as text.
 pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 
 /// A UTF-8 character that starts within the limit may end this many bytes after it.
 const MAX_CHAR_REST: usize = 3;
 
-/// Reads the body to its end or to [`MAX_RESPONSE_BYTES`]. Returns its beginning, and whether it was read to its end.
+/// Reads the body to its end, to [`MAX_RESPONSE_BYTES`] or to [`MAX_RESPONSE_PIECES`]. Returns its beginning, and whether it was read to its end.
 pub(crate) async fn read_excerpt(mut body: Incoming) -> Result<(String, bool), hyper::Error> {
     let mut kept = Vec::new();
-    let mut read = 0;
+    let (mut read, mut pieces) = (0, 0);
     while let Some(frame) = body.frame().await {
         let Ok(chunk) = frame?.into_data() else { continue };
         let room = MAX_EXCERPT_BYTES + MAX_CHAR_REST - kept.len();
         kept.extend_from_slice(&chunk[..chunk.len().min(room)]);
         read += chunk.len();
-        if read >= MAX_RESPONSE_BYTES {
+        pieces += 1;
+        if read >= MAX_RESPONSE_BYTES || pieces >= MAX_RESPONSE_PIECES {
             return Ok((as_text(&kept), false));
         }
     }

@@ -13,9 +13,30 @@ pub(crate) struct Lane {
     pub(crate) cost: u64,
 }
 
+/// How many rows that are independent of each other are one job, and how much they cost, which is about 256 kB: the writes of other tenants
+/// come in between.
+pub(crate) const ROWS_PER_JOB: usize = 25;
+pub(crate) const MAX_JOB_COST: u64 = 64;
+
 /// What a row of this size costs.
 pub(crate) fn row_cost(bytes: usize) -> u64 {
     1 + (bytes / ROW_BYTES) as u64
+}
+
+/// Rows in the pieces that are jobs, each with its cost. A row that costs more than a job has a piece of its own.
+pub(crate) fn in_jobs<T>(rows: impl IntoIterator<Item = T>, cost: impl Fn(&T) -> u64) -> Vec<(Vec<T>, u64)> {
+    let mut jobs: Vec<(Vec<T>, u64)> = Vec::new();
+    for row in rows {
+        let added = cost(&row);
+        match jobs.last_mut() {
+            Some((job, cost)) if job.len() < ROWS_PER_JOB && *cost + added <= MAX_JOB_COST => {
+                job.push(row);
+                *cost += added;
+            }
+            _ => jobs.push((vec![row], added)),
+        }
+    }
+    jobs
 }
 
 impl Lane {
@@ -34,8 +55,8 @@ impl Lane {
     }
 
     /// Records of several tenants are written for Holdfast itself.
-    pub(crate) fn of_records(records: &[Record]) -> Lane {
-        let mut lanes = records.iter().map(|record| Lane::of_record(&record.key()));
+    pub(crate) fn of_records<'a>(records: impl Iterator<Item = &'a Record>) -> Lane {
+        let mut lanes = records.map(|record| Lane::of_record(&record.key()));
         let first = lanes.next().unwrap_or_else(Lane::own);
         if lanes.all(|lane| lane == first) { first } else { Lane::own() }
     }
@@ -48,6 +69,18 @@ impl Lane {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn rows_are_split_by_their_number_and_their_cost() {
+        let split = |costs: &[u64]| -> Vec<(usize, u64)> {
+            let jobs = super::in_jobs(costs.iter().copied(), |cost| *cost);
+            jobs.into_iter().map(|(rows, cost)| (rows.len(), cost)).collect()
+        };
+        assert_eq!(split(&[]), []);
+        assert_eq!(split(&[1; 60]), [(25, 25), (25, 25), (10, 10)]);
+        assert_eq!(split(&[32; 5]), [(2, 64), (2, 64), (1, 32)]);
+        assert_eq!(split(&[1, 245, 1, 1]), [(1, 1), (1, 245), (2, 2)]);
+    }
+
     use holdfast_core::ids::UrlId;
     use holdfast_core::records::UrlRecord;
 

@@ -1,6 +1,7 @@
 //! Records as rows.
 
 use crate::checksum;
+use crate::lane::row_cost;
 use holdfast_core::ports::{BodyKey, Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -33,6 +34,11 @@ impl Row {
             holds: held_body(record),
             key,
         }
+    }
+
+    /// How much it keeps the writing thread busy.
+    pub(crate) fn cost(&self) -> u64 {
+        row_cost(self.data.len())
     }
 
     /// Returns `false` if a record of a newer release has this key: it stays as it is.
@@ -151,10 +157,23 @@ pub(crate) fn get(
     connection: &Connection,
     key: &Key,
 ) -> rusqlite::Result<Option<Result<Versioned, StoreError>>> {
+    Ok(get_sized(connection, key)?.map(|(_, found)| found))
+}
+
+/// The same with how many bytes it takes in the file.
+pub(crate) fn get_sized(
+    connection: &Connection,
+    key: &Key,
+) -> rusqlite::Result<Option<(usize, Result<Versioned, StoreError>)>> {
     connection
         .prepare_cached(
             "SELECT data, version, partition, sort, checksum FROM records WHERE partition = ?1 AND sort = ?2",
         )?
-        .query_row(params![key.partition, key.sort], read)
+        .query_row(params![key.partition, key.sort], |row| Ok((data_bytes(row)?, read(row)?)))
         .optional()
+}
+
+/// The size of a record that [`read`] reads.
+pub(crate) fn data_bytes(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+    Ok(row.get_ref(0)?.as_blob()?.len())
 }

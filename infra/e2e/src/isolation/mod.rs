@@ -19,6 +19,7 @@ mod server;
 mod signatures;
 mod slow_bodies;
 mod slow_urls;
+mod state_changes;
 mod stranger;
 mod tally;
 mod tenant;
@@ -72,6 +73,7 @@ pub fn all() -> Vec<Attack> {
         attack!(slow_bodies, 300),
         attack!(many_tenants, 600),
         attack!(signatures, 600),
+        attack!(state_changes, 300),
     ]
 }
 

@@ -96,3 +96,30 @@ async fn ten_thousand_subscriptions_and_the_deliveries_of_one_event_to_them() {
     assert_eq!((listed.len(), listed.iter().collect::<BTreeSet<_>>().len()), (count, count));
     assert_eq!(listed[..100], shown);
 }
+
+/// A page of a hundred subscriptions was ten megabytes, and everybody waited while it was made.
+#[tokio::test]
+async fn a_page_of_large_subscriptions_has_fewer_of_them() {
+    const COUNT: usize = 30;
+    let world = World::new();
+    let types: Vec<String> =
+        (0..100).map(|n| format!("t{n}.{}", [&"a".repeat(60)[..]; 15].join("."))).collect();
+    for n in 0..COUNT {
+        let url = format!("https://receiver.example/{n}");
+        let body = json!({"url": url, "event_types": types}).to_string();
+        world.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED);
+    }
+    let (mut listed, mut cursor) = (BTreeSet::new(), String::new());
+    loop {
+        let page = world.get(&format!("/v1/subscriptions?limit=100{cursor}")).await.expect(StatusCode::OK);
+        let items = page["items"].as_array().unwrap();
+        let bytes = page.to_string().len();
+        assert!(bytes < 700_000, "{bytes} bytes with {} subscriptions", items.len());
+        for item in items {
+            assert!(listed.insert(item["id"].as_str().unwrap().to_owned()), "listed twice: {}", item["id"]);
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(listed.len(), COUNT);
+}

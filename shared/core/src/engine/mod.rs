@@ -80,7 +80,8 @@ pub use recover::SweepReport;
 pub use replay::ReplayError;
 pub use settings::{DeliveryLog, Settings};
 pub use subscriptions::{
-    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, UpdateError,
+    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, TooManyUrls,
+    UpdateError,
 };
 pub use tenants::{SetQuotasError, TenantView};
 pub use urls::{ChangeUrlStateError, UrlStateChange};
@@ -90,7 +91,7 @@ use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{Crowd, QuotaStates, SubscriptionCache};
 use counters::AtomicCounters;
-use deliver::{BodyCache, Outage, ShortageLog};
+use deliver::{BodyCache, GivenBackLog, Outage, PacedLog};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
@@ -114,7 +115,8 @@ pub struct Engine {
     crowd: Crowd,
     bodies: BodyCache,
     outage: Outage,
-    shortage_log: ShortageLog,
+    shortage_log: PacedLog,
+    given_back_log: GivenBackLog,
     /// For work that keeps a thread busy for milliseconds.
     long_work: Gate<Tenant>,
     counters: AtomicCounters,
@@ -137,7 +139,8 @@ impl Engine {
             crowd: Crowd::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
-            shortage_log: ShortageLog::default(),
+            shortage_log: PacedLog::default(),
+            given_back_log: GivenBackLog::default(),
             long_work,
             counters: AtomicCounters::default(),
             activity: Activity::default(),

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use crate::rules::release::{DEFAULT_CEILING, MAX_CEILING};
 use crate::rules::schedule::Schedule;
+use crate::time::Timestamp;
 
 /// How many first-attempt successes are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Settings {
     /// How many tenants at a time do work that keeps a thread busy for milliseconds, such as signing a large body. Fewer than there are
     /// threads, so that others need not wait for it.
     pub max_long_work: usize,
+    /// When this process started, on a host that has no other: requests that were under way before have ended with their process.
+    pub only_process_since_real: Option<Timestamp>,
     /// How many deliveries one step of a release or bulk replay lets go at most.
     pub release_ceiling: u32,
 }
@@ -52,6 +55,7 @@ impl Default for Settings {
             secret_overlap: Duration::from_secs(24 * 3600),
             slow_queue: false,
             max_long_work: 1,
+            only_process_since_real: None,
             release_ceiling: DEFAULT_CEILING,
         }
     }

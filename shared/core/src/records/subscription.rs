@@ -11,6 +11,9 @@ use crate::rules::quota::Quotas;
 use crate::rules::signing::Secret;
 use crate::time::Timestamp;
 
+/// What is shown of a subscription beside what can be large: its ids, state and times.
+const PLAIN_BYTES: usize = 300;
+
 /// Who wants which events, at which URL.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Subscription {
@@ -54,6 +57,14 @@ impl Subscription {
     #[must_use]
     pub fn index_bytes(&self) -> u64 {
         if self.active { index_bytes(&self.selector()) } else { 0 }
+    }
+
+    /// About how many bytes it takes to show it.
+    #[must_use]
+    pub fn shown_bytes(&self) -> usize {
+        let filters = serde_json::to_vec(&self.filters).map_or(0, |filters| filters.len());
+        let types: usize = self.event_types.iter().map(|event_type| event_type.len() + 3).sum();
+        self.url.len() + self.description.as_ref().map_or(0, String::len) + types + filters + PLAIN_BYTES
     }
 
     /// What the matching index keeps of it.

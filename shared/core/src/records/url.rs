@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Key;
 use crate::ids::{Tenant, UrlId};
+use crate::rules::announcements::AnnouncementPace;
 use crate::rules::health::{CannotDisableFrozen, Change, Health, OperatorAction, Outcome, UrlState};
 use crate::rules::look_at;
 use crate::rules::release::Release;
@@ -27,6 +28,9 @@ pub struct UrlRecord {
     pub looks: u32,
     /// Set in the same write that changes the state, until the events about it are on their way.
     pub announcement: Option<PendingAnnouncement>,
+    /// How many of its changes were announced lately.
+    #[serde(default)]
+    pub announced: AnnouncementPace,
     /// How many subscriptions have it. `None`: not known, because the record was lost and made again; such a URL is never removed.
     #[serde(default)]
     pub subscriptions: Option<u64>,
@@ -67,6 +71,7 @@ impl UrlRecord {
             look_at: None,
             looks: 0,
             announcement: None,
+            announced: AnnouncementPace::default(),
             subscriptions: None,
             remove_at: None,
         }
@@ -199,12 +204,34 @@ impl UrlRecord {
         self.look_again_at(self.health.next_probe_at);
     }
 
+    /// If others wait to be announced, a ticket for them is out: so many changes may follow each other that none would ever be looked for.
     fn announce_later(&mut self, now: Timestamp) {
-        let from_generation = self.announcement.map_or(self.health.generation, |u| u.from_generation);
-        self.announcement = Some(PendingAnnouncement {
-            from_generation,
+        self.announcement.get_or_insert(PendingAnnouncement {
+            from_generation: self.health.generation,
             look_at: look_at::while_ticket_is_out(now),
             looks: 0,
+        });
+    }
+
+    /// So many changes are about to be announced.
+    pub fn claim_announcements(&mut self, count: u32, now: Timestamp) {
+        self.announced.take(count, now);
+        self.announce_after(look_at::while_ticket_is_out(now));
+    }
+
+    /// What waits to be announced is looked for at that time.
+    pub fn announce_after(&mut self, look_at: Timestamp) {
+        if let Some(announcement) = &mut self.announcement {
+            announcement.look_at = look_at;
+        }
+    }
+
+    /// Everything up to a generation is announced.
+    pub fn end_announcements(&mut self, up_to: u64) {
+        let pending = self.announcement.filter(|_| self.health.generation > up_to);
+        self.announcement = pending.map(|pending| PendingAnnouncement {
+            from_generation: pending.from_generation.max(up_to + 1),
+            ..pending
         });
     }
 
@@ -334,11 +361,11 @@ mod tests {
     use crate::records::Record;
 
     #[test]
-    fn a_record_of_the_time_before_subscriptions_were_counted_is_read_and_never_removed() {
+    fn a_record_of_the_time_before_subscriptions_and_announcements_were_counted_is_read_and_never_removed() {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let url = UrlRecord::new("t".into(), UrlId::of("https://a.test/"), "https://a.test/".to_owned(), now);
         let mut fields = Record::Url(url.clone()).to_fields();
-        for name in ["subscriptions", "remove_at"] {
+        for name in ["subscriptions", "remove_at", "announced"] {
             assert!(fields.remove(name).is_some());
         }
         let key = || UrlRecord::key(&url.tenant, &url.id);

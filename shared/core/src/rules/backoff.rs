@@ -16,6 +16,9 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    pub const ALL: [Trouble; 4] =
+        [Trouble::Contention, Trouble::Shortage, Trouble::Dependency, Trouble::NewerVersion];
+
     /// (first, maximum)
     const fn bounds_secs(self) -> (u64, u64) {
         match self {

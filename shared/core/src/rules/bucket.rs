@@ -30,9 +30,19 @@ impl Bucket {
 
     /// Admits a post of so many events, or says how long to wait.
     pub fn take(&mut self, events: u64, now: Timestamp) -> Result<(), Duration> {
+        self.take_down_to(0, events, now)
+    }
+
+    /// The same for events that come before posts: they may leave one second's worth of debt, so that posts which empty the bucket all the
+    /// time do not keep them waiting.
+    pub fn take_ahead(&mut self, events: u64, now: Timestamp) -> Result<(), Duration> {
+        self.take_down_to(-self.capacity(), events, now)
+    }
+
+    fn take_down_to(&mut self, floor: i128, events: u64, now: Timestamp) -> Result<(), Duration> {
         self.refill(now);
         let wanted = i128::from(events) * PER_EVENT;
-        let missing = wanted.min(self.capacity()) - self.left;
+        let missing = wanted.min(self.capacity()) + floor - self.left;
         if missing > 0 {
             let wait_ms = (missing - 1) / i128::from(self.per_second) + 1;
             return Err(Duration::from_millis(u64::try_from(wait_ms).unwrap_or(u64::MAX)));
@@ -140,6 +150,20 @@ mod tests {
         assert!(bucket.is_full(at(0)));
         bucket.take(10, at(0)).unwrap();
         assert!(bucket.take(1, at(0)).is_err());
+    }
+
+    #[test]
+    fn events_that_come_before_posts_leave_one_second_of_debt() {
+        let mut bucket = Bucket::full(10, at(0));
+        bucket.take(10, at(0)).unwrap();
+        bucket.take_ahead(4, at(0)).unwrap();
+        bucket.take_ahead(6, at(0)).unwrap();
+        assert_eq!(bucket.take_ahead(1, at(0)), Err(Duration::from_millis(100)));
+        assert_eq!(bucket.take(1, at(0)), Err(Duration::from_millis(1_100)), "posts pay for them");
+        bucket.take_ahead(1, at(100)).unwrap();
+        assert_eq!(bucket.take_ahead(100, at(100)), Err(Duration::from_secs(1)));
+        bucket.take_ahead(100, at(1_100)).unwrap();
+        assert_eq!(bucket.used(at(1_100)), 110);
     }
 
     #[test]

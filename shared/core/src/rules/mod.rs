@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod activity;
+pub mod announcements;
 pub mod backoff;
 pub mod bucket;
 pub mod chain;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use holdfast_core::ports::{AttemptResponse, AttemptResult, FailureKind};
-use holdfast_egress::MAX_EXCERPT_BYTES;
+use holdfast_egress::{MAX_EXCERPT_BYTES, MAX_RESPONSE_PIECES};
 
 use crate::receiver::{Receiver, Then};
 use crate::{IMPATIENT, PATIENT, detail, request, send, sender};
@@ -70,6 +70,16 @@ async fn an_endless_response_is_read_in_part() {
     );
     // The flood ends when the connection is dropped. What was not read fills the sockets' buffers.
     assert!(receiver.flooded_bytes().await < 64 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn a_response_in_many_pieces_is_read_in_part() {
+    let pieces = "1\r\nx\r\n".repeat(3 * MAX_RESPONSE_PIECES);
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+    let receiver = Receiver::start(format!("{head}{pieces}"), Then::Hangs).await;
+    let response = send(&sender(PATIENT), request(receiver.url())).await.response;
+    let excerpt = "x".repeat(MAX_RESPONSE_PIECES);
+    assert_eq!(response, AttemptResponse::Status { status: 200, excerpt, retry_after: None });
 }
 
 fn assert_took_about(result: &AttemptResult, timeout: Duration) {

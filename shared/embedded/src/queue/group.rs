@@ -52,7 +52,8 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// So many messages of each group are kept in memory even if there is no room for more, so that all are served.
+    /// So many messages of each group are kept in memory even if there is no room for more, so that all are served. One of each is enough for
+    /// that: a tenant with more groups than it has subscriptions, because they move all the time, gets no more than one.
     pub(super) const GROUP_RESERVE: usize = 16;
 
     pub(super) fn new(options: &Options, slots: usize) -> Limits {
@@ -72,7 +73,13 @@ impl Limits {
     pub(super) fn group_capacity(&self, in_memory: usize, of_tenant: usize) -> usize {
         let has_room = in_memory < self.messages && of_tenant < self.tenant_messages;
         // A small tenant is not hurt by what the others have in memory.
-        if has_room || of_tenant < self.group_messages { self.group_messages } else { Self::GROUP_RESERVE }
+        if has_room || of_tenant < self.group_messages {
+            self.group_messages
+        } else if of_tenant < self.tenant_messages.saturating_mul(2) {
+            Self::GROUP_RESERVE
+        } else {
+            1
+        }
     }
 }
 
@@ -179,6 +186,24 @@ mod tests {
     use holdfast_core::ids::{JobId, UrlId};
 
     use super::*;
+
+    #[test]
+    fn a_group_keeps_fewer_messages_in_memory_the_more_its_tenant_has() {
+        let limits =
+            Limits::new(&Options { memory_messages: 100, group_messages: 20, ..Options::default() }, 1);
+        for (in_memory, of_tenant, expected) in [
+            (0, 0, 20),
+            (99, 49, 20),
+            (100, 19, 20),
+            (100, 20, 16),
+            (60, 50, 16),
+            (99, 99, 16),
+            (100, 100, 1),
+            (900, 900, 1),
+        ] {
+            assert_eq!(limits.group_capacity(in_memory, of_tenant), expected, "{in_memory} {of_tenant}");
+        }
+    }
 
     #[test]
     fn a_tenants_jobs_are_one_group_and_its_urls_are_one_each() {

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lane::{Lane, row_cost};
+use crate::lane::{Lane, MAX_JOB_COST, ROWS_PER_JOB, row_cost};
 use crate::readers::Readers;
 use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
@@ -32,10 +32,6 @@ use group::GroupId;
 pub(crate) use jobs::CloseJob;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::{Mirrors, queue_of};
-
-/// A post may send many messages. Inserted so many rows at a time, and about 256 kB, because the writes of other tenants come in between.
-const ROWS_PER_JOB: usize = 25;
-const MAX_JOB_COST: u64 = 64;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
 /// long (real time), so that it keeps appearing in the log. `list_unreadable` finds it.
@@ -229,7 +225,7 @@ impl EmbeddedQueue {
     }
 
     async fn make_ready(&self, taken: &mut Taken) -> Result<(), Failure> {
-        self.read_bodies(taken)?;
+        self.read_bodies(taken).await?;
         if taken.counts.is_empty() {
             return Ok(());
         }
@@ -240,14 +236,15 @@ impl EmbeddedQueue {
         self.store_counts(lane, std::mem::take(&mut taken.counts)).await
     }
 
-    /// Reads the bodies that did not fit in memory.
-    fn read_bodies(&self, taken: &mut Taken) -> Result<(), Failure> {
+    /// Reads the bodies that did not fit in memory. Each may be large, and a batch of them would keep its thread for long.
+    async fn read_bodies(&self, taken: &mut Taken) -> Result<(), Failure> {
         for (index, id) in std::mem::take(&mut taken.without_body) {
             taken.received[index].message = self.readers.read(|connection| {
                 let mut statement =
                     connection.prepare_cached("SELECT payload, checksum FROM messages WHERE id = ?1")?;
                 statement.query_row([id], |row| Ok(decode_stored(row.get_ref(0)?.as_blob()?, row.get(1)?)))
             })?;
+            tokio::task::yield_now().await;
         }
         Ok(())
     }

@@ -3,6 +3,11 @@
 /// This part of the slots is kept free for tenants that have less than their share, so that they need not wait for others'
 /// attempts to end.
 const KEPT_FREE: usize = 8;
+/// Half of what is kept free is for tenants that have no slot at all, one for each.
+const FOR_FIRST_SLOTS: usize = 2 * KEPT_FREE;
+/// Of the other half, a tenant gets one part of what others leave, of so many. So however many take their part, something is left for the
+/// next one, also if the attempts of all of them hang.
+const PARTS: usize = 4;
 
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
@@ -22,7 +27,11 @@ impl Slots {
     pub(super) fn grant(self, wanted: usize, in_flight: usize, tenants: usize) -> usize {
         let share = (self.open_to_all() / tenants.max(1)).max(1);
         let free = self.total.saturating_sub(self.in_flight);
-        share.saturating_sub(in_flight).max(self.unclaimed()).min(free).min(wanted)
+        let left = free.saturating_sub(self.total / FOR_FIRST_SLOTS);
+        let part = (left + in_flight) / PARTS;
+        let of_kept = part.min(share).saturating_sub(in_flight);
+        let first = usize::from(in_flight == 0);
+        of_kept.max(first).max(self.unclaimed()).min(free).min(wanted)
     }
 
     fn open_to_all(self) -> usize {
@@ -66,12 +75,29 @@ mod tests {
 
     #[test]
     fn another_tenant_starts_at_once_and_grows_to_its_share() {
-        assert_eq!(grant(0, 70, 2), 10, "what was kept free");
-        assert_eq!(grant(70, 10, 2), 0, "nothing is free");
-        assert_eq!(grant(69, 10, 2), 0, "the one with more waits");
-        assert_eq!(grant(10, 69, 2), 1, "the one with less does not");
+        assert_eq!(grant(0, 70, 2), 1, "a part of what was kept free");
+        assert_eq!(Slots { total: 800, in_flight: 700 }.grant(100, 0, 2), 12, "a quarter of half of it");
+        assert_eq!(grant(79, 1, 2), 0, "nothing is free");
+        assert_eq!(grant(60, 9, 2), 1, "free slots that no other wants are not wasted");
+        assert_eq!(grant(9, 60, 2), 1, "and the one with less is not behind");
         assert_eq!(grant(35, 35, 2), 0, "both have their share");
-        assert_eq!(grant(36, 30, 2), 4, "free slots that no other wants are not wasted");
+        assert_eq!(grant(36, 30, 2), 4);
+    }
+
+    #[test]
+    fn however_many_tenants_hang_the_next_one_gets_a_slot_at_once() {
+        for (total, hanging) in [(1_024, 70), (256, 20), (80, 5)] {
+            let mut in_flight = 0;
+            for tenants in 1..=hanging {
+                let (mut mine, slots) = (0, |in_flight| Slots { total, in_flight });
+                // Each takes what it gets, turn by turn, and no attempt ends.
+                while let granted @ 1.. = slots(in_flight).grant(32, mine, tenants) {
+                    mine += granted;
+                    in_flight += granted;
+                }
+                assert!(mine > 0, "tenant {tenants} of {total} slots has none");
+            }
+        }
     }
 
     #[test]

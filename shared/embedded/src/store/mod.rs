@@ -19,18 +19,19 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::checksum;
 use crate::error::Failure;
-use crate::lane::{Lane, row_cost};
+use crate::lane::{Lane, in_jobs, row_cost};
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
-
-/// How many records that are written independently are one job: the writes of other tenants come in between.
-const ROWS_PER_JOB: usize = 25;
+use pages::MAX_READ_BYTES;
 
 pub struct EmbeddedStore {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
 }
+
+/// What was found under a key, and whether it can be read.
+type Found = Option<Result<Versioned, StoreError>>;
 
 struct Change {
     key: Key,
@@ -39,10 +40,16 @@ struct Change {
     row: Option<Row>,
 }
 
+impl Change {
+    fn cost(&self) -> u64 {
+        self.row.as_ref().map_or(1, Row::cost)
+    }
+}
+
 /// What a read takes of the 128 units that tokio gives a task before others have a turn. A read keeps its thread, so a task makes sixteen at
 /// a time.
 const READ_UNITS: usize = 8;
-/// How many records one read brings. Records of a tenant may be large, and other tenants wait while they are decoded.
+/// How many records one read brings, if they are not large.
 const ROWS_AT_A_TIME: usize = 16;
 
 impl EmbeddedStore {
@@ -68,13 +75,32 @@ impl EmbeddedStore {
             let rows = (limit - page.items.len()).min(ROWS_AT_A_TIME);
             let after = page.next.take();
             let some = self.read(|connection| read(connection, rows, after)).await?;
+            let is_cut = some.items.len() < rows && some.next.is_some();
             page.items.extend(some.items);
             page.next = some.next;
             if page.next.is_none() || page.items.len() >= limit {
                 return Ok(page);
             }
+            if is_cut {
+                tokio::task::yield_now().await;
+            }
         }
     }
+}
+
+/// The first of these records: so many that a task may read them at a time.
+fn get_some(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Vec<Found>> {
+    let mut all = Vec::new();
+    let mut bytes = 0;
+    for key in keys.iter().take(ROWS_AT_A_TIME) {
+        let found = rows::get_sized(connection, key)?;
+        bytes += found.as_ref().map_or(0, |(bytes, _)| *bytes);
+        all.push(found.map(|(_, found)| found));
+        if bytes >= MAX_READ_BYTES {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 #[async_trait]
@@ -84,15 +110,20 @@ impl Store for EmbeddedStore {
             return Err(StoreError::Invalid(format!("{} keys are more than {MAX_KEYS}", keys.len())));
         }
         let mut all = Vec::with_capacity(keys.len());
-        for some in keys.chunks(ROWS_AT_A_TIME) {
-            let get = |connection: &Connection| {
-                some.iter().map(|key| rows::get(connection, key)).collect::<rusqlite::Result<Vec<_>>>()
-            };
-            for found in self.read(get).await? {
+        loop {
+            let rest = &keys[all.len()..];
+            let some = self.read(|connection| get_some(connection, rest)).await?;
+            let is_cut = some.len() < rest.len().min(ROWS_AT_A_TIME);
+            for found in some {
                 all.push(found.transpose()?);
             }
+            if all.len() == keys.len() {
+                return Ok(all);
+            }
+            if is_cut {
+                tokio::task::yield_now().await;
+            }
         }
-        Ok(all)
     }
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
@@ -122,15 +153,16 @@ impl Store for EmbeddedStore {
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {
         let changes = changes(writes)?;
         let lane = changes.first().map_or_else(Lane::own, |change| Lane::of_record(&change.key));
-        let lane = lane.costing(changes.len() as u64);
+        let lane = lane.costing(changes.iter().map(Change::cost).sum());
         let written = self.writer.run(lane, move |connection| change(connection, &changes)).await;
         written.map_err(StoreError::from)?
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
-        let jobs = records.chunks(ROWS_PER_JOB).map(|some| {
-            let rows: Vec<Row> = some.iter().map(Row::of).collect();
-            let lane = Lane::of_records(some).costing(rows.len() as u64);
+        let jobs = in_jobs(records.iter().map(|record| (record, Row::of(record))), |(_, row)| row.cost());
+        let jobs = jobs.into_iter().map(|(some, cost)| {
+            let lane = Lane::of_records(some.iter().map(|(record, _)| *record)).costing(cost);
+            let rows: Vec<Row> = some.into_iter().map(|(_, row)| row).collect();
             let put_all = move |connection: &Connection| {
                 rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
             };
@@ -158,24 +190,12 @@ impl Store for EmbeddedStore {
         bodies: Vec<(BodyKey, Bytes)>,
         remove_at: Timestamp,
     ) -> Result<(), StoreError> {
-        let remove_at = remove_at.as_millis();
-        let lane = bodies.first().map_or_else(Lane::own, |(key, _)| Lane::of_tenant(key.tenant.as_str()));
-        let lane = lane.costing(bodies.iter().map(|(_, body)| row_cost(body.len())).sum());
-        // Here, so that the one writing thread has less to do.
-        let checksums: Vec<u32> =
-            bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
-        let put = move |connection: &Connection| {
-            let mut put = connection.prepare_cached(
-                "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
-                 ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
-            )?;
-            for ((key, body), checksum) in bodies.iter().zip(&checksums) {
-                let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
-                put.execute(params![tenant, event_key, remove_at, &body[..], checksum])?;
-            }
-            Ok(())
-        };
-        Ok(self.writer.run(lane, put).await?)
+        let jobs = in_jobs(bodies, |(_, body)| row_cost(body.len())).into_iter().map(|(bodies, cost)| {
+            let lane = bodies.first().map_or_else(Lane::own, |(key, _)| Lane::of_tenant(key.tenant.as_str()));
+            self.writer.run(lane.costing(cost), put_bodies(bodies, remove_at))
+        });
+        try_join_all(jobs).await?;
+        Ok(())
     }
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
@@ -207,6 +227,26 @@ impl Store for EmbeddedStore {
             Ok(changed > 0)
         };
         Ok(self.writer.run(lane, keep).await?)
+    }
+}
+
+fn put_bodies(
+    bodies: Vec<(BodyKey, Bytes)>,
+    remove_at: Timestamp,
+) -> impl FnMut(&Connection) -> rusqlite::Result<()> + Send {
+    // Here, so that the one writing thread has less to do.
+    let checksums: Vec<u32> =
+        bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
+    move |connection| {
+        let mut put = connection.prepare_cached(
+            "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
+        )?;
+        for ((key, body), checksum) in bodies.iter().zip(&checksums) {
+            let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
+            put.execute(params![tenant, event_key, remove_at.as_millis(), &body[..], checksum])?;
+        }
+        Ok(())
     }
 }
 

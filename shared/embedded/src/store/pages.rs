@@ -8,6 +8,9 @@ use rusqlite::{Connection, Params, Row, params};
 use crate::error::Failure;
 use crate::rows::{self, COLUMNS};
 
+/// A read ends with the record that reaches this: to decode so much takes about a millisecond, during which other tasks wait.
+pub(super) const MAX_READ_BYTES: usize = 64_000;
+
 /// Sorts after every sort key.
 const END: &str = "\u{10ffff}";
 
@@ -128,7 +131,7 @@ pub(super) fn overdue(
     Ok(items)
 }
 
-/// One page of a query that asks for one row more than the page holds.
+/// One page of a query that asks for one row more than the page holds. It ends early if its records are large.
 fn page(
     connection: &Connection,
     sql: &str,
@@ -139,12 +142,14 @@ fn page(
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(values)?;
     let mut items = Vec::new();
+    let mut bytes = 0;
     let mut last = None;
     while let Some(row) = rows.next()? {
-        if items.len() == limit {
+        if items.len() == limit || bytes >= MAX_READ_BYTES {
             return Ok(Page { items, next: last });
         }
         last = Some(cursor(row)?);
+        bytes += rows::data_bytes(row)?;
         items.push(rows::read(row)??);
     }
     Ok(Page { items, next: None })

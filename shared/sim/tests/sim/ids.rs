@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use holdfast_core::engine::{AcceptError, Accepted};
 use holdfast_core::ports::QueueName;
+use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::World;
 use holdfast_sim::{StoreCall, block_on};
 
@@ -44,6 +45,19 @@ fn an_event_whose_acceptance_was_interrupted_is_finished_by_the_next_post() {
     world.run_for(MINUTE);
     assert_eq!(world.receiver.requests().len(), 1, "it was delivered before");
     assert!(accept(&world, "one", "1").unwrap().duplicate);
+}
+
+/// After a crash, producers were told for half a minute that their event is being accepted.
+#[test]
+fn the_lease_of_a_process_that_has_ended_is_void_where_there_is_no_other() {
+    for (since, is_void) in [(Timestamp::MAX, true), (Timestamp::ZERO, false)] {
+        let world = World::with_settings(4, |settings| settings.only_process_since_real = Some(since));
+        world.subscribe(URL);
+        world.scripted.fail_next(StoreCall::PutEach);
+        assert!(matches!(accept(&world, "one", "1"), Err(AcceptError::Unavailable(_))));
+        let again = accept(&world, "one", "1");
+        assert_eq!(again.is_ok_and(|accepted| !accepted.duplicate), is_void, "since {since}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
+mod announcements;
 mod bodies;
 mod budgets;
 mod bulk_replay;

@@ -1,7 +1,8 @@
 //! A URL ends with the deliveries of its last subscription. A frozen one stays.
 
-use holdfast_core::engine::SubscriptionPatch;
-use holdfast_core::records::{Record, Subscription};
+use holdfast_core::engine::{NewSubscription, SubscribeError, SubscriptionPatch, UpdateError};
+use holdfast_core::ports::{Expect, Store, Write};
+use holdfast_core::records::{Record, Subscription, TenantVersion};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
@@ -81,4 +82,25 @@ fn a_url_that_its_subscription_left_ends() {
     world.run_for(15 * DAY);
     assert_eq!(kept(&world), (1, 1, 0, 1));
     assert_eq!(world.urls().into_values().next().unwrap().url, NEW);
+}
+
+/// One subscription that moved in a loop filled the store with URLs.
+#[test]
+fn a_tenant_has_a_limited_number_of_urls_with_those_that_no_subscription_has() {
+    let world = World::new(5, None);
+    let subscription = world.subscribe(URL);
+    let versions = world.store.all().into_iter().filter_map(|record| match record {
+        Record::TenantVersion(version) => Some(version),
+        _ => None,
+    });
+    let full = versions.last().map(|version| TenantVersion { urls: 50_000, ..version }).unwrap();
+    block_on(world.store.write(vec![Write::put(full, Expect::Any)])).unwrap();
+    let move_to = |url: &str| {
+        let patch = SubscriptionPatch { url: Some(url.to_owned()), ..SubscriptionPatch::default() };
+        block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch))
+    };
+    assert!(matches!(move_to(NEW), Err(UpdateError::TooManyUrls(_))));
+    let subscribed = block_on(world.engine.subscribe(&world.tenant, NewSubscription::to(NEW, "a")));
+    assert!(matches!(subscribed, Err(SubscribeError::TooManyUrls(_))));
+    world.subscribe_to(URL, "a");
 }

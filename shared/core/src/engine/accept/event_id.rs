@@ -120,8 +120,8 @@ impl Engine {
             return Ok(Some(KnownId::Unused(Expect::Absent)));
         };
         let now = self.ports.clock.both();
-        let being_accepted =
-            matches!(record.phase, IdPhase::Pending { lease_until_real } if lease_until_real > now.real);
+        let being_accepted = matches!(record.phase, IdPhase::Pending { lease_until_real }
+            if lease_until_real > now.real && !self.is_of_earlier_process(lease_until_real));
         if !being_accepted && now.schedule.since(record.accepted_at) >= ID_REMEMBERED {
             return Ok(Some(KnownId::Unused(Expect::Version(version))));
         }
@@ -130,6 +130,12 @@ impl Engine {
             IdPhase::Pending { .. } if being_accepted => None,
             IdPhase::Pending { .. } => Some(KnownId::Unfinished(record, Expect::Version(version))),
         })
+    }
+
+    /// Whether a lease was taken by a process that has ended.
+    fn is_of_earlier_process(&self, lease_until_real: Timestamp) -> bool {
+        let since = self.settings.only_process_since_real;
+        since.is_some_and(|since| lease_until_real < since + self.settings.function_timeout)
     }
 
     async fn new_event(

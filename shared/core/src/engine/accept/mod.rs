@@ -231,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// The same without quotas, for Holdfast's own events, which are never refused.
+    /// The same without quotas, for Holdfast's own events, which are never refused: `announce` makes them wait instead.
     pub async fn accept(&self, tenant: &Tenant, events: Vec<NewEvent>) -> Result<Vec<Accepted>, AcceptError> {
         let known = self.read_before_accepting(tenant, &events).await?;
         self.accept_known(tenant, &events, known).await

@@ -123,11 +123,31 @@ impl QuotaStates {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, tenant: &Tenant, per_second: u64, events: u64, now: Timestamp) -> Result<(), Duration> {
+    fn with_bucket<T>(
+        &self,
+        tenant: &Tenant,
+        per_second: u64,
+        now: Timestamp,
+        take: impl FnOnce(&mut Bucket) -> T,
+    ) -> T {
         let mut states = self.lock();
         let bucket = states.get(tenant, now).bucket.get_or_insert_with(|| Bucket::full(per_second, now));
         bucket.set_rate(per_second, now);
-        bucket.take(events, now)
+        take(bucket)
+    }
+
+    fn take(&self, tenant: &Tenant, per_second: u64, events: u64, now: Timestamp) -> Result<(), Duration> {
+        self.with_bucket(tenant, per_second, now, |bucket| bucket.take(events, now))
+    }
+
+    fn take_ahead(
+        &self,
+        tenant: &Tenant,
+        per_second: u64,
+        events: u64,
+        now: Timestamp,
+    ) -> Result<(), Duration> {
+        self.with_bucket(tenant, per_second, now, |bucket| bucket.take_ahead(events, now))
     }
 
     fn waiting(&self, tenant: &Tenant, now_real: Timestamp) -> Option<Measured> {
@@ -300,8 +320,20 @@ impl Engine {
         .collect()
     }
 
-    /// For a post that was admitted and not accepted.
-    pub(super) fn give_back_events(&self, tenant: &Tenant, events: u64) {
+    /// Takes Holdfast's own events from the rate of their tenant, or says how long they have to wait. Its other quotas do not hold them
+    /// back: what waits for a URL may wait for days, and these events tell the tenant so.
+    pub(in crate::engine) async fn take_own_events(
+        &self,
+        tenant: &Tenant,
+        events: u64,
+    ) -> Result<Result<(), Duration>> {
+        let known = self.repository.get_tenant_version(tenant).await?.record;
+        let Some(limit) = known.quotas.events_per_second else { return Ok(Ok(())) };
+        Ok(self.quotas.take_ahead(tenant, limit, events, self.ports.clock.now_real()))
+    }
+
+    /// For events that were admitted and not accepted.
+    pub(in crate::engine) fn give_back_events(&self, tenant: &Tenant, events: u64) {
         self.quotas.give_back(tenant, events);
     }
 

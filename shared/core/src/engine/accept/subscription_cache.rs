@@ -218,7 +218,8 @@ impl Engine {
         loop {
             let query = Query::of(Subscription::partition(tenant), PAGE).after(after);
             let page = self.repository.list::<Subscription>(query).await?;
-            for subscription in page.items {
+            // Those that are not active take no deliveries, and do not count in the budget.
+            for subscription in page.items.into_iter().filter(|subscription| subscription.active) {
                 let selector = subscription.selector();
                 index.insert(&selector);
                 selectors.push(selector);

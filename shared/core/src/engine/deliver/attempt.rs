@@ -251,7 +251,6 @@ impl Engine {
         let (tenant, url_id) = (&ready.key().tenant, &ready.subscription.url_id);
         let shortage = shortage.as_str();
         tracing::debug!(%tenant, %url_id, shortage, "delivery.not_attempted");
-        // A shortage may keep thousands of attempts a second from being made, and the log must not fill the disk.
         if let Some(others) = self.shortage_log.due(self.ports.clock.now_real()) {
             tracing::warn!(%tenant, %url_id, shortage, others, "attempts.not_made");
         }

@@ -1,9 +1,11 @@
 //! A batch of messages and what became of each.
 
 use super::super::{Result, Unavailable};
+use super::paced_log::PacedLog;
 use crate::ports::{Delay, Received, Settlement, UnreadableMessage, chain};
 use crate::records::Unreadable;
-use crate::rules::backoff::{RESEND_AFTER, redelivery_delay};
+use crate::rules::backoff::{RESEND_AFTER, Trouble, redelivery_delay};
+use crate::time::Timestamp;
 
 /// The place of a message in its batch. There is one for each message, so that no message is answered for twice.
 #[derive(Debug)]
@@ -56,20 +58,33 @@ impl Batch {
     }
 
     /// One settlement for each message, in their order.
-    pub(super) fn settlements(self) -> Vec<Settlement> {
-        self.places.into_iter().map(Place::settlement).collect()
+    pub(super) fn settlements(self, log: &GivenBackLog, now_real: Timestamp) -> Vec<Settlement> {
+        self.places.into_iter().map(|place| place.settlement(log, now_real)).collect()
     }
 }
 
 impl Place {
-    fn settlement(self) -> Settlement {
+    fn settlement(self, log: &GivenBackLog, now_real: Timestamp) -> Settlement {
         let receive_count = self.receive_count;
         self.result.unwrap_or_else(|error| {
             let wait = redelivery_delay(error.trouble(), receive_count);
             let wait_ms = wait.as_millis() as u64;
-            tracing::warn!(error = chain(&error), receive_count, wait_ms, "message.given_back");
+            if let Some(others) = log.due(error.trouble(), now_real) {
+                tracing::warn!(error = chain(&error), receive_count, wait_ms, others, "message.given_back");
+            }
             Settlement::RetryAfter(wait)
         })
+    }
+}
+
+/// A line a second for each kind of trouble, so that one kind does not hide another.
+#[derive(Default)]
+pub(crate) struct GivenBackLog([PacedLog; Trouble::ALL.len()]);
+
+impl GivenBackLog {
+    /// How many messages had no line since the last one, if a line is due now.
+    fn due(&self, trouble: Trouble, now_real: Timestamp) -> Option<u64> {
+        self.0[trouble as usize].due(now_real)
     }
 }
 
@@ -89,6 +104,17 @@ mod tests {
     use crate::ports::Receipt;
     use crate::records::Message;
 
+    const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    #[test]
+    fn messages_that_are_given_back_have_a_line_a_second_for_each_kind_of_trouble() {
+        let log = GivenBackLog::default();
+        for trouble in Trouble::ALL {
+            let lines = [0, 1, 999, 1_000].map(|ms| log.due(trouble, NOW + Duration::from_millis(ms)));
+            assert_eq!(lines, [Some(0), None, None, Some(2)], "{trouble:?}");
+        }
+    }
+
     fn received(count: usize) -> Vec<Received> {
         let message =
             Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), step: None, links: 0 };
@@ -105,7 +131,7 @@ mod tests {
         batch.fill(vec![(first, Ok(())), (last, Err(Unavailable::OutOfTime))]);
         let second = Duration::from_secs(1);
         let expected = [Settlement::Delete, Settlement::RetryAfter(second), Settlement::RetryAfter(second)];
-        assert_eq!(batch.settlements(), expected);
+        assert_eq!(batch.settlements(&GivenBackLog::default(), NOW), expected);
     }
 
     #[test]
@@ -120,6 +146,6 @@ mod tests {
         }
         let delay = Delay::new(RESEND_AFTER).unwrap();
         let expected = [Settlement::Resend { message: newer, delay }, Settlement::DeadLetter(corrupt)];
-        assert_eq!(batch.settlements(), expected);
+        assert_eq!(batch.settlements(&GivenBackLog::default(), NOW), expected);
     }
 }

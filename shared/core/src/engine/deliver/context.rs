@@ -7,7 +7,7 @@ use super::super::repository::typed;
 use super::super::{Engine, Result};
 use crate::ids::{DeliveryKey, Tenant, UrlId};
 use crate::ports::Versioned;
-use crate::records::{Key, Subscription, UrlRecord, active_subscription};
+use crate::records::{Key, Record, Subscription, UrlRecord, active_subscription};
 use crate::rules::delivery::Reason;
 use crate::rules::health::UrlState;
 use crate::time::Timestamp;
@@ -96,7 +96,7 @@ impl DeliveryContext {
     /// The URLs that were not read, because subscriptions moved there in the meantime.
     fn moved_to(&self) -> BTreeSet<Key> {
         let subscriptions = self.found.values().filter_map(|found| match &found.record {
-            crate::records::Record::Subscription(subscription) => Some(subscription),
+            Record::Subscription(subscription) => Some(subscription),
             _ => None,
         });
         let urls =
@@ -127,7 +127,18 @@ impl Engine {
     async fn read_into(&self, context: &mut DeliveryContext, keys: BTreeSet<Key>) -> Result<()> {
         let keys: Vec<Key> = keys.into_iter().collect();
         let found = self.repository.get_all(&keys).await?;
-        context.found.extend(keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found?))));
+        let found = keys.into_iter().zip(found).filter_map(|(key, found)| Some((key, found?)));
+        context.found.extend(found.map(|(key, found)| (key, without_selector(found))));
         Ok(())
     }
+}
+
+/// Which events a subscription gets was decided when they were accepted, and may take a hundred kilobytes: too much to be copied for each
+/// delivery of a batch.
+fn without_selector(mut found: Versioned) -> Versioned {
+    if let Record::Subscription(subscription) = &mut found.record {
+        subscription.event_types = Vec::new();
+        subscription.filters = Vec::new();
+    }
+    found
 }

@@ -8,17 +8,18 @@ mod context;
 mod first;
 mod outage;
 mod outcome;
+mod paced_log;
 mod retry;
-mod shortage_log;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join_all, join3};
 
 pub(super) use attempt::{Attempted, Ready};
+pub(super) use batch::GivenBackLog;
 pub(super) use body_cache::BodyCache;
 pub(super) use context::{Admission, AllowedBy, is_fresh};
 pub(super) use outage::Outage;
-pub(super) use shortage_log::ShortageLog;
+pub(super) use paced_log::PacedLog;
 
 use super::{Engine, Result};
 use crate::ports::{Received, Settlement};
@@ -70,7 +71,7 @@ impl Engine {
         for handled in [firsts, tickets, others] {
             batch.fill(handled);
         }
-        batch.settlements()
+        batch.settlements(&self.given_back_log, self.ports.clock.now_real())
     }
 }
 

@@ -92,7 +92,10 @@ impl Engine {
         }
         let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
         tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
-        let mut tickets = vec![announce_ticket(&after.tenant, &after.id)];
+        let mut tickets = Vec::new();
+        if before.announcement.is_none() {
+            tickets.push(announce_ticket(&after.tenant, &after.id));
+        }
         if let (true, Some(release)) = (before.health.state != UrlState::Enabled, &after.releasing) {
             tickets.push(release_ticket(&after.tenant, &after.id, release.step, Duration::ZERO));
         }

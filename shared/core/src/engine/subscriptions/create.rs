@@ -15,6 +15,15 @@ use crate::time::Timestamp;
 /// The most subscriptions of one tenant.
 const MAX_SUBSCRIPTIONS: u64 = 10_000;
 
+/// A page of subscriptions ends with the one that reaches this.
+const MAX_LISTED_BYTES: usize = 500_000;
+/// So many are read for it at a time.
+const LISTED_AT_A_TIME: usize = 25;
+
+/// The most URLs of one tenant. Those whose subscriptions are gone count until they are removed, so that a subscription that moves all the
+/// time does not fill the store.
+const MAX_URLS: u64 = 5 * MAX_SUBSCRIPTIONS;
+
 /// How long the change log goes back. A cache that is older reads all subscriptions.
 const CHANGES_KEPT: Duration = Duration::from_secs(86_400);
 
@@ -61,7 +70,20 @@ pub enum SubscribeError {
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
     #[error(transparent)]
+    TooManyUrls(#[from] TooManyUrls),
+    #[error(transparent)]
     Unavailable(#[from] Unavailable),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the tenant has {MAX_URLS} URLs, with those whose subscriptions are gone")]
+pub struct TooManyUrls;
+
+impl TooManyUrls {
+    /// After the URL of a subscription was counted on `counter`. One that was known is never refused.
+    pub(super) fn check(known_urls: u64, counter: &TenantVersion) -> Result<(), TooManyUrls> {
+        if counter.urls > known_urls.max(MAX_URLS) { Err(TooManyUrls) } else { Ok(()) }
+    }
 }
 
 /// Every process that accepts events keeps a tenant's subscriptions in memory, so that is bounded.
@@ -161,7 +183,9 @@ impl Engine {
         {
             return Err(SubscribeError::OverQuota { limit });
         }
+        let known_urls = next.counter.urls;
         let mut writes = self.ensure_url(&mut next.counter, (url_id, url), subscription.created_at).await?;
+        TooManyUrls::check(known_urls, &next.counter)?;
         writes.extend(next.writes());
         writes.push(Write::put(subscription.clone(), Expect::Absent));
         writes.push(Write::put(guard_of(subscription), Expect::Absent));
@@ -241,13 +265,31 @@ impl Engine {
         Ok(self.repository.get_subscription(tenant, id).await?.map(|loaded| loaded.record))
     }
 
-    /// In the order of their ids.
+    /// In the order of their ids. A page of large subscriptions has fewer than `limit`: to read and show them takes a while.
     pub async fn list_subscriptions(
         &self,
         tenant: &Tenant,
         after: Option<String>,
         limit: usize,
     ) -> Result<Page<Subscription>> {
-        self.repository.list(Query::of(Subscription::partition(tenant), limit).after(after)).await
+        let mut page = Page { items: Vec::new(), next: after };
+        let mut bytes = 0;
+        loop {
+            let count = (limit - page.items.len()).min(LISTED_AT_A_TIME);
+            let query = Query::of(Subscription::partition(tenant), count).after(page.next.take());
+            let some: Page<Subscription> = self.repository.list(query).await?;
+            for subscription in some.items {
+                if bytes >= MAX_LISTED_BYTES {
+                    page.next = page.items.last().map(|last: &Subscription| last.id.as_str().to_owned());
+                    return Ok(page);
+                }
+                bytes += subscription.shown_bytes();
+                page.items.push(subscription);
+            }
+            page.next = some.next;
+            if page.next.is_none() || page.items.len() >= limit || bytes >= MAX_LISTED_BYTES {
+                return Ok(page);
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ mod rotate_secret;
 mod update;
 
 pub(super) use create::new_url;
-pub use create::{NewSubscription, SubscribeError, TooLarge};
+pub use create::{NewSubscription, SubscribeError, TooLarge, TooManyUrls};
 pub use ping::PingError;
 pub use rotate_secret::RotateError;
 pub use update::{SubscriptionPatch, UpdateError};

@@ -1,7 +1,7 @@
 //! Changes a subscription. Its live deliveries follow.
 
 use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
-use super::create::{TooLarge, guard_of};
+use super::create::{TooLarge, TooManyUrls, guard_of};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::ports::{Expect, Refused, Write};
 use crate::records::Subscription;
@@ -27,6 +27,8 @@ pub enum UpdateError {
     Equal(SubscriptionId),
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
+    #[error(transparent)]
+    TooManyUrls(#[from] TooManyUrls),
     /// The URL leads to where attempts may not go.
     #[error(transparent)]
     Refused(#[from] Refused),
@@ -90,8 +92,9 @@ impl Engine {
         let moved = before.url_id != after.url_id;
         let mut writes = Vec::new();
         if moved {
-            let now = self.ports.clock.now();
+            let (now, known_urls) = (self.ports.clock.now(), next.counter.urls);
             writes.extend(self.ensure_url(&mut next.counter, (&after.url_id, &after.url), now).await?);
+            TooManyUrls::check(known_urls, &next.counter)?;
             writes.extend(self.release_url(&before.tenant, &before.url_id).await?);
         }
         writes.extend(next.writes());

@@ -1,17 +1,14 @@
-//! Posts an event for each change of a URL's state, for the tenant's own subscriptions.
+//! Posts an event for each change of a URL's state, for the tenant's own subscriptions. A URL whose state changes all the time has only its
+//! newest changes announced, so the last one always is.
 
 use serde::Serialize;
 use serde_json::value::to_raw_value;
 
-use super::super::{AcceptError, ConflictRetries, Engine, Loaded, NewEvent, Result, Unavailable};
+use super::super::{AcceptError, Change, ConflictRetries, Engine, Loaded, NewEvent, Result, Unavailable};
 use crate::ids::{Tenant, UrlId, change_event_id};
-use crate::ports::Query;
-use crate::records::{HistoryEntry, PendingAnnouncement, UrlRecord};
-use crate::rules::event_type;
+use crate::records::{HistoryEntry, UrlRecord};
 use crate::rules::health::UrlState;
-
-/// How many changes are announced before the record is written.
-const PAGE: usize = 100;
+use crate::rules::{event_type, look_at};
 
 /// What the event says about the change.
 #[derive(Serialize)]
@@ -44,43 +41,89 @@ fn event_of(entry: &HistoryEntry, url: &UrlRecord) -> NewEvent {
     }
 }
 
+/// The changes that are announced now.
+struct Claimed {
+    tenant: Tenant,
+    url_id: UrlId,
+    events: Vec<NewEvent>,
+    /// All changes up to this generation are among them, or replaced by newer ones.
+    up_to: u64,
+}
+
 impl Engine {
+    /// A change that comes meanwhile sends no ticket, because this one finds it.
     pub(crate) async fn announce(&self, tenant: &Tenant, url_id: &UrlId) -> Result<()> {
+        while let Some(claimed) = self.claim_announcements(tenant, url_id).await? {
+            self.post_changes(&claimed).await?;
+            self.end_announcements(&claimed).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the changes from what the URL and its tenant may announce, before any is posted: a change that comes meanwhile must not have
+    /// them announced again and again. `None`: there is nothing to announce, or not now.
+    async fn claim_announcements(&self, tenant: &Tenant, url_id: &UrlId) -> Result<Option<Claimed>> {
         let mut retries = ConflictRetries::new();
         loop {
-            let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(()) };
+            let Some(url) = self.repository.get_url(tenant, url_id).await? else { return Ok(None) };
             let Loaded { record: mut url, version } = url;
-            let Some(pending) = url.announcement else { return Ok(()) };
-            let next = self.post_changes(&url, pending).await?;
-            // What changed after the record was read changed its version too, and is announced in the next round.
-            url.announcement = next.map(|from_generation| PendingAnnouncement { from_generation, ..pending });
-            let is_last = url.announcement.is_none();
-            if self.repository.replace(url, version).await? && is_last {
-                return Ok(());
+            let Some(pending) = url.announcement else { return Ok(None) };
+            let now = self.ports.clock.now();
+            let available = url.announced.available(now) as usize;
+            let newest = self.repository.list_history(tenant, url_id, available.max(1)).await?;
+            let changes: Vec<_> =
+                newest.into_iter().filter(|entry| entry.generation >= pending.from_generation).collect();
+            let count = changes.len() as u64;
+            let is_due = if available == 0 {
+                let wait = url.announced.wait(now);
+                url.announce_after(now + wait);
+                false
+            } else if let Err(wait) = self.take_own_events(tenant, count).await? {
+                url.announce_after(look_at::after_look(now).max(now + wait));
+                false
+            } else {
+                url.claim_announcements(count as u32, now);
+                true
+            };
+            let up_to = url.health.generation;
+            let events: Vec<_> = changes.iter().rev().map(|entry| event_of(entry, &url)).collect();
+            let is_written = self.repository.replace(url, version).await;
+            if is_due && !matches!(is_written, Ok(true)) {
+                self.give_back_events(tenant, count);
+            }
+            if is_written? {
+                let (tenant, url_id) = (tenant.clone(), url_id.clone());
+                return Ok(is_due.then_some(Claimed { tenant, url_id, events, up_to }));
             }
             retries.again(url_id)?;
         }
     }
 
-    /// Returns the generation to go on with, if there may be more.
-    async fn post_changes(&self, url: &UrlRecord, pending: PendingAnnouncement) -> Result<Option<u64>> {
-        let query = Query::of(UrlRecord::partition(&url.tenant, &url.id), PAGE)
-            .prefix(HistoryEntry::PREFIX)
-            .after(pending.from_generation.checked_sub(1).map(HistoryEntry::sort));
-        let page = self.repository.list::<HistoryEntry>(query).await?;
-        let mut next = None;
-        for entry in page.items {
-            match self.accept(&url.tenant, vec![event_of(&entry, url)]).await {
-                Ok(_) => {}
+    async fn post_changes(&self, claimed: &Claimed) -> Result<()> {
+        let Claimed { tenant, url_id, events, .. } = claimed;
+        let mut events = events.clone();
+        while !events.is_empty() {
+            match self.accept(tenant, events.clone()).await {
+                Ok(_) => return Ok(()),
                 // Only the tenant itself can have used an id that is derived from a hash, so this change stays unannounced.
-                Err(AcceptError::IdTaken { id, .. }) => {
-                    tracing::warn!(tenant = %url.tenant, url_id = %url.id, id, "the id of a change is taken");
+                Err(AcceptError::IdTaken { index, id }) => {
+                    tracing::warn!(%tenant, %url_id, id, "the id of a change is taken");
+                    events.remove(index);
                 }
                 Err(AcceptError::Busy { id, .. }) => return Err(Unavailable::Busy(id)),
                 Err(AcceptError::Unavailable(error)) => return Err(error),
             }
-            next = Some(entry.generation + 1);
         }
-        Ok(next.filter(|_| page.next.is_some()))
+        Ok(())
+    }
+
+    /// What changed since the claim stays to be announced.
+    async fn end_announcements(&self, claimed: &Claimed) -> Result<()> {
+        let decide = |Loaded { record: mut url, .. }: Loaded<UrlRecord>| {
+            url.end_announcements(claimed.up_to);
+            Ok::<_, Unavailable>(Change::Write(url, Vec::new(), ()))
+        };
+        self.repository.update(UrlRecord::key(&claimed.tenant, &claimed.url_id), decide).await?;
+        Ok(())
     }
 }

@@ -61,22 +61,22 @@ impl Engine {
             if url == before {
                 return Ok(Change::Keep((url, false)));
             }
-            let changed = history.is_some();
+            let needs_ticket = history.is_some() && before.announcement.is_none();
             let replaced = history.as_ref().and_then(HistoryEntry::replaced);
             let history = history
                 .map(|entry| Write::put(entry, Expect::Any))
                 .into_iter()
                 .chain(replaced.map(|key| Write::delete(key, Expect::Any)))
                 .collect();
-            Ok::<_, ChangeUrlStateError>(Change::Write(url.clone(), history, (url, changed)))
+            Ok::<_, ChangeUrlStateError>(Change::Write(url.clone(), history, (url, needs_ticket)))
         };
         let changed = self.repository.update(UrlRecord::key(tenant, url_id), decide).await?;
-        let (url, changed) = changed.ok_or(ChangeUrlStateError::Unknown)?;
+        let (url, needs_ticket) = changed.ok_or(ChangeUrlStateError::Unknown)?;
         let mut tickets = Vec::new();
         if let (OperatorAction::Enable, Some(release)) = (action, &url.releasing) {
             tickets.push(release_ticket(tenant, url_id, release.step, Duration::ZERO));
         }
-        if changed {
+        if needs_ticket {
             tickets.push(announce_ticket(tenant, url_id));
         }
         self.send_tickets(tickets).await;
