@@ -89,11 +89,11 @@ fn a_url_that_its_subscription_left_ends() {
 fn a_tenant_has_a_limited_number_of_urls_with_those_that_no_subscription_has() {
     let world = World::new(5, None);
     let subscription = world.subscribe(URL);
-    let versions = world.store.all().into_iter().filter_map(|record| match record {
+    let mut versions = world.store.all().into_iter().filter_map(|record| match record {
         Record::TenantVersion(version) => Some(version),
         _ => None,
     });
-    let full = versions.last().map(|version| TenantVersion { urls: 50_000, ..version }).unwrap();
+    let full = versions.next().map(|version| TenantVersion { urls: 50_000, ..version }).unwrap();
     block_on(world.store.write(vec![Write::put(full, Expect::Any)])).unwrap();
     let move_to = |url: &str| {
         let patch = SubscriptionPatch { url: Some(url.to_owned()), ..SubscriptionPatch::default() };
