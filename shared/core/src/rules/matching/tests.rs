@@ -154,9 +154,9 @@ fn the_work_of_a_search_is_counted() {
     let of = |count: u16, types: &[&str], filters: &[Filter]| {
         index_of((0..count).map(|n| subscription(n, types, filters.to_vec())))
     };
-    let eq = filter("data.n", Op::Eq, json!(1));
-    let contains = filter("data.text", Op::Contains, json!("x"));
-    let changed = filter("text", Op::Changed, json!(null));
+    let eq = [filter("data.n", Op::Eq, json!(1))];
+    let contains = [filter("data.text", Op::Contains, json!("x"))];
+    let changed = [filter("text", Op::Changed, json!(null))];
     let text = "y".repeat(158);
     let long =
         json!({"data": {"text": text, "oldState": {"text": text}, "newState": {"text": text}}}).to_string();
@@ -167,12 +167,12 @@ fn the_work_of_a_search_is_counted() {
         ("8 in a leaf", of(8, &["a"], &[]), "{}", 2 + 1 + (1 + 8 / 4) + 8),
         ("8 in two leaves", of(8, &["a", "*"], &[]), "{}", 2 + (1 + 8 / 4) * 2 + 8),
         ("11 in a leaf", of(11, &["a"], &[]), "{}", 2 + 1 + (1 + 11 / 4) + 11),
-        ("a value that nothing has", of(8, &["a"], &[eq.clone()]), "{}", 2 + 1 + 1),
-        ("a value that is another", of(8, &["a"], &[eq.clone()]), r#"{"data":{"n":2}}"#, 2 + 1 + (1 + 1)),
-        ("a value", of(8, &["a"], &[eq]), r#"{"data":{"n":1}}"#, 2 + 1 + (1 + 1 + 8 / 4) + 8 * (1 + 1)),
-        ("a missing text", of(4, &["a"], std::slice::from_ref(&contains)), "{}", 2 + 1 + 2 + 4 * (1 + 1)),
-        ("a text", of(4, &["a"], &[contains]), &long, 2 + 1 + 2 + 4 * (1 + 1 + 160 / 16)),
-        ("two texts", of(4, &["a"], &[changed]), &long, 2 + 1 + 2 + 4 * (1 + 2 * (1 + 160 / 16))),
+        ("a value that nothing has", of(8, &["a"], &eq), "{}", 2 + 1 + 1),
+        ("a value that is another", of(8, &["a"], &eq), r#"{"data":{"n":2}}"#, 2 + 1 + (1 + 1)),
+        ("a value", of(8, &["a"], &eq), r#"{"data":{"n":1}}"#, 2 + 1 + (1 + 1 + 8 / 4) + 8 * (1 + 1)),
+        ("a missing text", of(4, &["a"], &contains), "{}", 2 + 1 + 2 + 4 * (1 + 1)),
+        ("a text", of(4, &["a"], &contains), &long, 2 + 1 + 2 + 4 * (1 + 1 + 160 / 16)),
+        ("two texts", of(4, &["a"], &changed), &long, 2 + 1 + 2 + 4 * (1 + 2 * (1 + 160 / 16))),
     ] {
         assert_eq!(work_of(&index, "a", body), work, "{what}");
     }
