@@ -1,7 +1,5 @@
 //! Who takes part: tenants, their subscriptions, and how the receiver of each behaves.
 
-use data_encoding::BASE64;
-
 pub(super) const TENANTS: usize = 3;
 /// Enough that the event is fanned out by a job.
 const FAN_OUT: usize = 120;
@@ -59,7 +57,6 @@ pub(super) struct Role {
     pub(super) tenant: usize,
     pub(super) family: Family,
     pub(super) behaviour: Behaviour,
-    pub(super) secret: String,
     /// Whether people freeze, move and replay it.
     pub(super) is_open_to_people: bool,
 }
@@ -67,12 +64,10 @@ pub(super) struct Role {
 /// The subscription whose URL is frozen at the end, so that something is parked when everything else is at rest.
 pub(super) const KEPT_FROZEN: usize = 0;
 
-pub(super) fn assemble(rng: &mut fastrand::Rng) -> Vec<Role> {
+pub(super) fn assemble() -> Vec<Role> {
     let mut roles = Vec::new();
     let mut add = |tenant, family, behaviour, is_open_to_people| {
-        let secret: [u8; 32] = std::array::from_fn(|_| rng.u8(..));
-        let secret = format!("whsec_{}", BASE64.encode(&secret));
-        roles.push(Role { tenant, family, behaviour, secret, is_open_to_people });
+        roles.push(Role { tenant, family, behaviour, is_open_to_people });
     };
     add(0, Family::Order, Behaviour::Succeed, false);
     for tenant in 0..TENANTS {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -77,6 +77,8 @@ pub(super) struct Receivers {
 struct Shared {
     started: Instant,
     cast: Arc<Vec<Role>>,
+    /// In the order of the cast.
+    secrets: Vec<OnceLock<String>>,
     calm: AtomicBool,
     rng: Mutex<fastrand::Rng>,
     state: Mutex<State>,
@@ -100,9 +102,16 @@ impl Receivers {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let base = format!("http://{}", listener.local_addr()?);
         let (calm, rng, state) = (AtomicBool::new(false), Mutex::new(rng), Mutex::default());
-        let shared = Arc::new(Shared { started, cast, calm, rng, state });
+        let secrets = cast.iter().map(|_| OnceLock::new()).collect();
+        let shared = Arc::new(Shared { started, cast, secrets, calm, rng, state });
         tokio::spawn(serve(listener, Arc::clone(&shared)));
         Ok(Receivers { base, shared })
+    }
+
+    /// Before the first event is posted.
+    pub(super) fn learn_secret(&self, subscription: usize, secret: String) {
+        // A subscription has one secret: it is created once.
+        let _ = self.shared.secrets[subscription].set(secret);
     }
 
     /// From now on everything is accepted.
@@ -211,7 +220,8 @@ impl Shared {
         let Some((subscription, role)) = number.and_then(|n: usize| Some((n, self.cast.get(n)?))) else {
             return Err("no such receiver".to_owned());
         };
-        let webhook = Webhook::new(&role.secret).map_err(|error| error.to_string())?;
+        let secret = self.secrets[subscription].get().ok_or("it is not subscribed yet")?;
+        let webhook = Webhook::new(secret).map_err(|error| error.to_string())?;
         webhook.verify(body, headers).map_err(|error| format!("the signature is not valid: {error}"))?;
         let serial = payload::serial_of(body).ok_or("the data is not what was posted")?;
         let event: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;

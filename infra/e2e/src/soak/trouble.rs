@@ -124,3 +124,40 @@ async fn fill_disk(world: &World, rng: &mut fastrand::Rng) -> Result<()> {
     world.counters_were_cleared();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heard(at_ms: u64, status: Option<u16>) -> Heard {
+        Heard { at: Duration::from_millis(at_ms), status }
+    }
+
+    fn interruption(kind: Kind, from_ms: u64, to_ms: u64) -> Interruption {
+        Interruption { kind, from: Duration::from_millis(from_ms), to: Duration::from_millis(to_ms) }
+    }
+
+    #[test]
+    fn a_kill_explains_one_request_of_a_delivery_near_it() {
+        let kill = [interruption(Kind::Kill, 10_000, 10_500)];
+        // Answered long before, hanging when it came, just before it, just after it, and much later.
+        let cases = [
+            (8_900, Some(200), 0),
+            (8_900, None, 1),
+            (9_100, Some(500), 1),
+            (11_400, Some(200), 1),
+            (11_600, None, 0),
+        ];
+        for (at_ms, status, expected) in cases {
+            assert_eq!(lost(&kill, &[heard(at_ms, status)]), expected, "{at_ms} {status:?}");
+        }
+        assert_eq!(lost(&kill, &[heard(9_500, Some(500)), heard(9_900, Some(500))]), 1);
+    }
+
+    #[test]
+    fn each_interruption_explains_its_own() {
+        let both = [interruption(Kind::Kill, 10_000, 10_500), interruption(Kind::FullDisk, 20_000, 22_000)];
+        let requests = [heard(9_900, None), heard(20_100, None), heard(20_200, None), heard(30_000, None)];
+        assert_eq!(lost(&both, &requests), 3);
+    }
+}

@@ -65,7 +65,7 @@ struct State {
 impl World {
     pub(super) async fn new(binary: &Path, plan: &Plan) -> Result<World> {
         let mut rng = fastrand::Rng::with_seed(plan.seed);
-        let cast = Arc::new(cast::assemble(&mut rng));
+        let cast = Arc::new(cast::assemble());
         let started = Instant::now();
         let receivers = Receivers::start(Arc::clone(&cast), rng.fork(), started).await?;
         let folder = match &plan.disk {
@@ -79,7 +79,10 @@ impl World {
         }
         let mut subscribed = Vec::new();
         for (number, role) in cast.iter().enumerate() {
-            subscribed.push(subscribe(&hosts[role.tenant], &receivers.url(number, false), role).await?);
+            let url = receivers.url(number, false);
+            let (one, secret) = subscribe(&hosts[role.tenant], &url, role).await?;
+            receivers.learn_secret(number, secret);
+            subscribed.push(one);
         }
         Ok(World {
             plan: plan.clone(),
@@ -220,11 +223,12 @@ async fn host(server: &Server, speed: u32, tenant: &str) -> Result<Host> {
     Ok(host)
 }
 
-async fn subscribe(host: &Host, url: &str, role: &Role) -> Result<Subscribed> {
-    let body = json!({ "url": url, "event_types": [role.family.pattern()], "secret": role.secret });
+/// The subscription and its secret, which is shown only once.
+async fn subscribe(host: &Host, url: &str, role: &Role) -> Result<(Subscribed, String)> {
+    let body = json!({ "url": url, "event_types": [role.family.pattern()] });
     let created: Value = host.post("/v1/subscriptions", body.to_string()).await?.expect(201)?;
     let field = |name| text(&created, name).map(str::to_owned).context("a subscription");
-    Ok(Subscribed { id: field("id")?, url_id: field("url_id")? })
+    Ok((Subscribed { id: field("id")?, url_id: field("url_id")? }, field("secret")?))
 }
 
 /// Lets time pass. The seed decides how much: it is a part of the story, and nothing is waited for.
