@@ -24,8 +24,10 @@ pub mod gateway {
         let event: Value = serde_json::from_str(text).expect("a request was JSON");
         let path = request.uri().path();
         assert!(path.starts_with('/') && path.is_ascii() && request.uri().host().is_none(), "{path}");
-        let after_id = path.strip_prefix("/v1/events/").unwrap_or_default();
-        assert!(!after_id.contains('/'), "the id of an event is one segment: {path}");
+        // API Gateway's paths begin with a slash.
+        let raw = event["rawPath"].as_str().unwrap_or_default();
+        let id = path.strip_prefix("/v1/events/").filter(|_| raw.starts_with('/')).unwrap_or_default();
+        assert!(!id.contains('/'), "the id of an event is one segment: {path}");
         let body = event["body"].as_str().unwrap_or_default();
         if event["isBase64Encoded"] == true {
             assert_eq!(data_encoding::BASE64.encode(request.body()), body);
