@@ -59,7 +59,10 @@ pub struct Request {
     pub status: u16,
     /// What the store had of the URL when the request came.
     pub state: UrlState,
+    /// When the state began, by the outcome or the person that caused it.
     pub since: Timestamp,
+    /// When the store learned of it.
+    pub known_since: Timestamp,
     /// The claimed attempt (epoch, n), if the delivery had a live lease when the request came.
     pub claimed: Option<(u32, u32)>,
 }
@@ -101,10 +104,10 @@ impl Receivers {
         let now = self.faults.time.now();
         let delivery = delivery_of(request);
         let url_id = UrlId::of(&request.url);
-        let since = self.observer.changed_at(&request.tenant, &url_id);
-        let state = match self.read(UrlRecord::key(&request.tenant, &url_id)) {
-            Some(Record::Url(url)) => url.health.state,
-            _ => UrlState::Enabled,
+        let known_since = self.observer.changed_at(&request.tenant, &url_id);
+        let (state, since) = match self.read(UrlRecord::key(&request.tenant, &url_id)) {
+            Some(Record::Url(url)) => (url.health.state, now - self.schedule_now().since(url.health.since)),
+            _ => (UrlState::Enabled, Timestamp::ZERO),
         };
         let key = DeliveryKey::parse(&request.tenant, &delivery);
         let claimed = match key.and_then(|key| self.read(DeliveryRecord::key(&key))) {
@@ -114,7 +117,7 @@ impl Receivers {
             _ => None,
         };
         let (tenant, url) = (request.tenant.clone(), request.url.clone());
-        Request { tenant, url, delivery, at: now, status: 0, state, since, claimed }
+        Request { tenant, url, delivery, at: now, status: 0, state, since, known_since, claimed }
     }
 
     /// The answer, and how long it takes.

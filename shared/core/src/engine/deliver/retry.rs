@@ -168,7 +168,7 @@ impl Engine {
     async fn end_if_it_succeeded(&self, loaded: &Loaded<DeliveryRecord>) -> Result<bool> {
         let DeliveryRecord { key, progress, .. } = &loaded.record;
         let number = progress.number();
-        if progress.lease.is_none() || number.n == 0 {
+        if progress.lease.is_none() {
             return Ok(false);
         }
         let query = Query::of(DeliveryRecord::partition(&key.tenant, &key.event_key), MAX_TAKEN)

@@ -201,8 +201,8 @@ pub(crate) const BUGS: &[Bug] = &[
     bug(
         "a success that was logged is not found when its lease has lapsed",
         "engine/deliver/retry.rs",
-        "if progress.lease.is_none() || number.n == 0 {",
-        "if PLANTED || progress.lease.is_none() || number.n == 0 {",
+        "if progress.lease.is_none() {",
+        "if PLANTED || progress.lease.is_none() {",
     ),
     bug(
         "a claim is kept when health cannot be read again",

@@ -18,7 +18,7 @@ const MAX_CLAIMED: usize = 5;
 impl Request {
     /// Whether it began when everybody could know the state of its URL.
     fn is_informed(&self) -> bool {
-        self.at > self.since + FRESH + SKEW
+        self.at > self.known_since + FRESH + SKEW
     }
 }
 
