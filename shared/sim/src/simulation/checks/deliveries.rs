@@ -6,6 +6,7 @@ use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::time::Timestamp;
 
+use super::releases::DRAIN;
 use super::{Kept, LATE, SKEW, Snapshot, keep};
 use crate::block_on;
 use crate::simulation::{Request, World};
@@ -196,8 +197,10 @@ impl World {
         for delivery in &snapshot.deliveries {
             let progress = &delivery.progress;
             let late = now.since(progress.due_at);
-            // One that is being attempted is on its way.
-            let is_late = late > LATE + SKEW && !progress.is_leased(now);
+            // One that is being attempted is on its way, and one that was parked until a moment ago has just been released.
+            let is_released = delivery.released_in.is_some()
+                && snapshot.url_of(delivery).is_some_and(|url| now.since(url.health.since) <= LATE + DRAIN);
+            let is_late = late > LATE + SKEW && !progress.is_leased(now) && !is_released;
             let id = delivery.key.id();
             match progress.state {
                 DeliveryState::Waiting => keep!("never late", !is_late, "{id} was due {late:?} ago"),

@@ -8,7 +8,7 @@ use super::{Kept, LATE, Snapshot, keep};
 use crate::simulation::World;
 
 /// The slowest that a release of thousands may be at a receiver that takes most of them: a minute of slow start, and some steps that go wrong.
-const DRAIN: Duration = Duration::from_secs(5 * 60);
+pub(super) const DRAIN: Duration = Duration::from_secs(5 * 60);
 
 impl World {
     /// What is parked at a URL that takes most of it is released soon after the URL has become enabled.
