@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::Value;
 
 use super::cast::{KEPT_FROZEN, TENANTS};
 use super::world::World;
@@ -76,9 +75,10 @@ async fn what_is_left(world: &World) -> Result<Vec<String>> {
             parked = parked.abs_diff(number(&host.get(&frozen).await?.expect(200)?, "parked")?);
         }
         add(format!("deliveries of tenant {tenant} parked at URLs that are enabled"), parked);
-        let replays = Scene::new(&host, "soak").list("/v1/replays", "", 100).await?;
-        let running = replays.iter().filter(|replay: &&Value| replay["state"] == "running").count();
-        add(format!("replays of tenant {tenant} running"), running as u64);
+    }
+    for (tenant, id) in world.replays() {
+        let replay = world.host(tenant).get(&format!("/v1/replays/{id}")).await?.expect(200)?;
+        add(format!("replay {id} running"), u64::from(replay["state"] != "done"));
     }
     Ok(left)
 }

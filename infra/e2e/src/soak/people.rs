@@ -30,7 +30,14 @@ pub(super) async fn run(world: &World, until: Instant) -> Result<()> {
         let host = world.host(world.cast[subscription].tenant);
         let answer =
             if what == "moves" { host.patch(&path, body).await } else { host.post(&path, body).await };
-        judge(world, what, &path, answer);
+        judge(world, what, &path, &answer);
+        if let Ok(Answer { status, text, .. }) = answer
+            && status == 202
+            && let Ok(replay) = serde_json::from_str::<Value>(&text)
+            && let Some(id) = replay["id"].as_str()
+        {
+            world.replay_started(world.cast[subscription].tenant, id.to_owned());
+        }
     }
     Ok(())
 }
@@ -77,7 +84,7 @@ async fn current_url(world: &World, number: usize, host: &Host) -> Option<String
 }
 
 /// 409: frozen URLs are not disabled, what is waiting is not replayed.
-fn judge(world: &World, what: &'static str, path: &str, answer: Result<Answer>) {
+fn judge(world: &World, what: &'static str, path: &str, answer: &Result<Answer>) {
     match answer.as_ref().map(|answer| answer.status.as_u16()) {
         Ok(200 | 202) => world.count(what),
         Ok(409 | 429 | 500..) | Err(_) => world.count("requests of people that were refused or not answered"),

@@ -73,19 +73,19 @@ fn check_accepted(
     }
 }
 
-/// An interruption may have lost the log of an attempt, but nothing else.
+/// An interruption may have lost the log of an attempt, or what followed from it.
 fn check_state(world: &World, what: &str, delivery: &Delivery, successes: usize, may_be_lost: bool) {
     let reason = delivery.reason.as_deref();
     let newest = delivery.attempts.iter().filter(|attempt| attempt.epoch == delivery.epoch);
     let has_succeeded = newest.clone().any(|attempt| attempt.outcome == "success");
+    // An attempt is logged before its delivery is recorded.
+    let is_open = !has_succeeded || may_be_lost;
     let is_right = match delivery.state.as_str() {
         "delivered" => successes > 0 && (has_succeeded || may_be_lost),
-        "dead" if reason == Some("exhausted") => {
-            (newest.count() >= MAX_ATTEMPTS || may_be_lost) && !has_succeeded
-        }
-        "dead" => reason.is_some_and(|reason| REASONS.contains(&reason)) && !has_succeeded,
+        "dead" if reason == Some("exhausted") => (newest.count() >= MAX_ATTEMPTS || may_be_lost) && is_open,
+        "dead" => reason.is_some_and(|reason| REASONS.contains(&reason)) && is_open,
         // Of those that are not parked, `settle` has found none.
-        "waiting" | "parked" => !has_succeeded,
+        "waiting" | "parked" => is_open,
         _ => false,
     };
     let count = match delivery.state.as_str() {

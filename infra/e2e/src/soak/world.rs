@@ -55,6 +55,8 @@ pub(super) struct World {
 struct State {
     counts: BTreeMap<&'static str, u64>,
     interruptions: Vec<Interruption>,
+    /// Those that were answered 202, with their tenants.
+    replays: Vec<(usize, String)>,
     /// Attempts that the server did not count, because it was too busy to see how they ended: of processes that have ended, and of the
     /// present one.
     not_counted: (u64, u64),
@@ -148,6 +150,14 @@ impl World {
 
     pub(super) fn interruptions(&self) -> Vec<Interruption> {
         self.state().interruptions.clone()
+    }
+
+    pub(super) fn replay_started(&self, tenant: usize, id: String) {
+        self.state().replays.push((tenant, id));
+    }
+
+    pub(super) fn replays(&self) -> Vec<(usize, String)> {
+        self.state().replays.clone()
     }
 
     /// A new process has begun to count.
