@@ -361,6 +361,7 @@ impl World {
                 Preload::Frozen => (9_000, 5_000, 2_000, ago(73)),
                 Preload::FrozenByStreak => (9_000, 6_000, 49_999, ago(1)),
                 Preload::Halved => (9_999, 6_900, 0, ago(1)),
+                Preload::AtSeventy => (109, 76, 1, ago(1)),
             };
         self.tell(|| format!("{tenant}'s {url} is nearly {preload:?}"));
         let _ = block_on(self.hosts.backend.store().write(vec![Write::put(record, Expect::Any)]));

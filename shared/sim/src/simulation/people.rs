@@ -72,6 +72,13 @@ impl World {
         self.snapshot().subscriptions.into_values().collect()
     }
 
+    /// Without those of receivers that are for when nothing goes wrong.
+    fn subscriptions_in_trouble(&self) -> Vec<Subscription> {
+        let mut subscriptions = self.subscriptions();
+        subscriptions.retain(|one| ![QUIET_TENANT, NOISY_TENANT].contains(&one.tenant.as_str()));
+        subscriptions
+    }
+
     /// Freezes a URL, and enables it again when that is done.
     pub(super) async fn freeze_for_a_moment(&self, tenant: &Tenant, url: &str) {
         let url_id = UrlId::of(url);
@@ -140,9 +147,7 @@ impl World {
     /// A person does one thing, perhaps without success.
     pub(super) async fn act(self: Arc<World>) {
         let dice = &self.hosts.faults.dice;
-        let mut subscriptions = self.subscriptions();
-        // They are for when nothing goes wrong.
-        subscriptions.retain(|one| ![QUIET_TENANT, NOISY_TENANT].contains(&one.tenant.as_str()));
+        let subscriptions = self.subscriptions_in_trouble();
         let Some(subscription) = dice.pick(&subscriptions).cloned() else { return };
         let Subscription { tenant, url_id, id, .. } = &subscription;
         let change = |patch| {

@@ -89,6 +89,8 @@ pub(super) enum Preload {
     FrozenByStreak,
     /// 9,999 attempts, of which 69 % failed.
     Halved,
+    /// 109 attempts, so that with one more failure exactly 70 % failed.
+    AtSeventy,
 }
 
 const TYPES: [&str; 3] = ["order.created", "order.paid", "user.deleted"];
@@ -119,6 +121,7 @@ impl Plan {
             Preload::Frozen,
             Preload::FrozenByStreak,
             Preload::Halved,
+            Preload::AtSeventy,
         ];
         let mut preloaded = Vec::new();
         for (tenant, url, _) in &subscriptions {
@@ -143,9 +146,25 @@ impl Plan {
         let actions = (0..dice.below(8)).map(|_| at()).collect();
         let outage = |store| (at(), store, dice.time(Duration::from_secs(60), HOUR));
         let outages = [true, false].into_iter().filter(|_| dice.happens(1_500)).map(outage).collect();
+        let usual = Plan {
+            behaviours,
+            subscriptions,
+            preloaded,
+            posts,
+            actions,
+            outages,
+            tenants,
+            ..Plan::default()
+        };
+        let plan = usual.with_rarities(start, dice);
+        // Last, because it replaces some of the others.
+        if dice.happens(300) { plan.as_race(start, dice) } else { plan }
+    }
+
+    /// What happens in some worlds only, and what happens when nothing goes wrong any more.
+    fn with_rarities(mut self, start: Timestamp, dice: &Dice) -> Plan {
         let calm = start + TROUBLE;
-        // Calls that outlast a lease, copies of tickets and last attempts, on one machine, where no function's time is over.
-        let is_race = dice.happens(200);
+        let at = || start + dice.time(Duration::ZERO, TROUBLE - HOUR);
         let deploy = dice.happens(1_000).then(|| {
             let begins = at();
             Deploy { begins, ends: begins + dice.time(Duration::from_secs(60), HOUR) }
@@ -156,44 +175,22 @@ impl Plan {
             settings.sort();
             settings
         });
-        let clock_settings = if is_race { Some(Vec::new()) } else { clock_settings };
-        if is_race {
-            let flaps = |phases: &mut Vec<_>| *phases = vec![(start, Behaviour::Flaps { percent: 50 })];
-            behaviours.iter_mut().filter(|(url, _)| *url != HANGING).for_each(|(_, phases)| flaps(phases));
-            let many = (0..100).map(|_| (start + dice.time(Duration::ZERO, HOUR), tenant(), TYPES[0], 1));
-            posts.extend(many);
-        }
         let wide = dice.happens(500).then(|| Wide {
             subscriptions: dice.between(105, 260) as usize,
             posts: (0..dice.between(2, 6))
                 .map(|_| start + HOUR + dice.time(Duration::ZERO, HOUR * 8))
                 .collect(),
         });
-        let flood = dice.happens(250).then(|| {
-            let many = dice.happens(2_000);
-            behaviours.insert(FLOODED.to_owned(), flooded(calm, dice));
-            let from = calm - HOUR * dice.between(3, 8) as u32;
-            let freeze = |_| from + dice.time(Duration::from_secs(1), Duration::from_secs(180));
-            let freezes = if dice.happens(5_000) { 20 } else { 0 };
-            Flood {
-                from,
-                freezes: (0..freezes).map(freeze).collect(),
-                posts: if many { dice.between(20, 50) } else { dice.between(5, 12) } as usize,
-                events_in_post: 50,
-            }
+        let flood = dice.happens(400).then(|| {
+            self.behaviours.insert(FLOODED.to_owned(), flooded(calm, dice));
+            Flood::new(calm, dice)
         });
         let mut fresh: Vec<Timestamp> =
             (0..3).map(|_| calm + HOUR + dice.time(Duration::ZERO, HOUR * 4)).collect();
         fresh.sort();
+        let ages_at = start + HOUR + dice.time(Duration::ZERO, HOUR);
         Plan {
-            behaviours,
-            subscriptions,
-            preloaded,
-            posts,
-            actions,
-            outages,
-            rates: if is_race { RACE } else { rates(dice, clock_settings.is_some()) },
-            tenants,
+            rates: rates(dice, clock_settings.is_some()),
             slow_queue: dice.happens(3_000),
             deploy,
             clock_settings,
@@ -201,15 +198,45 @@ impl Plan {
             flood,
             fresh,
             noise: if dice.happens(1_000) { dice.between(20, 60) as usize } else { 0 },
-            ages_at: (is_race || dice.happens(1_500)).then(|| start + HOUR + dice.time(Duration::ZERO, HOUR)),
+            ages_at: dice.happens(1_500).then_some(ages_at),
             is_long: dice.happens(300),
+            ..self
+        }
+    }
+
+    /// Calls that outlast a lease, copies of tickets and last attempts, on one machine, where no function's time is over.
+    fn as_race(mut self, start: Timestamp, dice: &Dice) -> Plan {
+        for (_, phases) in self.behaviours.iter_mut().filter(|(url, _)| *url != HANGING) {
+            *phases = vec![(start, Behaviour::Flaps { percent: 50 })];
+        }
+        let tenants = self.tenants.len() as u64;
+        for _ in 0..100 {
+            let at = start + dice.time(Duration::ZERO, HOUR);
+            self.posts.push((at, dice.below(tenants) as usize, TYPES[0], 1));
+        }
+        let ages_at = Some(start + HOUR + dice.time(Duration::ZERO, HOUR));
+        Plan { rates: RACE, clock_settings: Some(Vec::new()), deploy: None, flood: None, ages_at, ..self }
+    }
+}
+
+impl Flood {
+    fn new(calm: Timestamp, dice: &Dice) -> Flood {
+        let from = calm - HOUR * dice.between(3, 8) as u32;
+        let freezes = if dice.happens(5_000) { 20 } else { 0 };
+        let freeze = |_| from + dice.time(Duration::from_secs(1), Duration::from_secs(180));
+        let many = dice.happens(2_000);
+        Flood {
+            from,
+            freezes: (0..freezes).map(freeze).collect(),
+            posts: if many { dice.between(20, 50) } else { dice.between(5, 12) } as usize,
+            events_in_post: 50,
         }
     }
 }
 
 /// Fails until the calm has begun, and then takes most of what waits.
 fn flooded(calm: Timestamp, dice: &Dice) -> Vec<(Timestamp, Behaviour)> {
-    let recovered = match dice.below(3) {
+    let recovered = match dice.below(4) {
         0 => Behaviour::Succeeds,
         1 => Behaviour::IsSlow,
         _ => Behaviour::Refuses { percent: dice.between(10, 40) },
@@ -218,7 +245,7 @@ fn flooded(calm: Timestamp, dice: &Dice) -> Vec<(Timestamp, Behaviour)> {
     vec![(Timestamp::ZERO, Behaviour::Fails(500)), (recovers_at, recovered)]
 }
 
-const RACE: Rates = Rates { stuck: 400, stuck_for: ON_ONE_MACHINE, duplicated: 3_000, ..Rates::NONE };
+const RACE: Rates = Rates { stuck: 1_000, stuck_for: ON_ONE_MACHINE, duplicated: 7_000, ..Rates::NONE };
 /// How long a call may take, on AWS and on one machine.
 const ON_AWS: Duration = Duration::from_secs(300);
 const ON_ONE_MACHINE: Duration = Duration::from_secs(60);

@@ -54,10 +54,7 @@ impl World {
     /// The hosts' clock passes as time does, whatever the machine's clock is set to.
     pub(super) fn check_time_passes(&self) -> Kept {
         let now = (self.hosts.now(), self.hosts.schedule_now());
-        let last = std::mem::replace(
-            &mut *self.last_clocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner),
-            Some(now),
-        );
+        let last = self.last_clocks.lock().unwrap_or_else(std::sync::PoisonError::into_inner).replace(now);
         let Some(last) = last else { return Ok(()) };
         let (passed, shown) = (now.0.since(last.0), now.1.since(last.1));
         keep!(
