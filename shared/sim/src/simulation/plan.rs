@@ -158,7 +158,7 @@ impl Plan {
         };
         let plan = usual.with_rarities(start, dice);
         // Last, because it replaces some of the others.
-        if dice.happens(300) { plan.as_race(start, dice) } else { plan }
+        if dice.happens(300) { plan.into_race(start, dice) } else { plan }
     }
 
     /// What happens in some worlds only, and what happens when nothing goes wrong any more.
@@ -205,7 +205,7 @@ impl Plan {
     }
 
     /// Calls that outlast a lease, copies of tickets and last attempts, on one machine, where no function's time is over.
-    fn as_race(mut self, start: Timestamp, dice: &Dice) -> Plan {
+    fn into_race(mut self, start: Timestamp, dice: &Dice) -> Plan {
         for (_, phases) in self.behaviours.iter_mut().filter(|(url, _)| *url != HANGING) {
             *phases = vec![(start, Behaviour::Flaps { percent: 50 })];
         }
