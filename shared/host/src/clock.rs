@@ -8,7 +8,6 @@ use holdfast_core::time::{Now, Timestamp};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-
 /// The schedule clock of hosts that share no state agrees with the real clock here: 2026-01-01T00:00:00Z.
 const SHARED_START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
