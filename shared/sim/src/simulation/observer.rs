@@ -1,6 +1,6 @@
 //! What passes through the ports: recorded for the checks at the end, and checked at once where that is possible.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ struct Seen {
     releases: BTreeMap<(Tenant, UrlId, u64), Vec<Timestamp>>,
     /// When the first message of a delivery was queued.
     queued_at: BTreeMap<String, Timestamp>,
+    /// Deliveries with a first message that does not say that it is a repeat.
+    unmarked: BTreeSet<String>,
     /// When the store learned of the last change of a URL's state: later than the outcome that caused it.
     changed_at: BTreeMap<(Tenant, UrlId), Timestamp>,
     /// How many outcomes were counted on a URL: successes and failures.
@@ -193,15 +195,22 @@ impl Observer {
         for Outgoing { message, .. } in messages {
             match message {
                 Message::FirstAttempt(first) if queue == QueueName::First => {
-                    let repeated = self.lock().queued_at.insert(first.key.id(), now);
-                    if let Some(before) = repeated {
-                        // When it began counts.
-                        self.lock().queued_at.insert(first.key.id(), before);
+                    let id = first.key.id();
+                    let mut seen = self.lock();
+                    let is_repeated = seen.queued_at.contains_key(&id);
+                    // When it began counts.
+                    seen.queued_at.entry(id.clone()).or_insert(now);
+                    // Of two functions that expand the same fan-out at the same time, the one that came first may send last.
+                    let is_second_without_mark = !first.again && !seen.unmarked.insert(id.clone());
+                    drop(seen);
+                    if is_repeated {
                         self.counts.add("a first attempt is queued again");
                     }
-                    if repeated.is_some() && !first.again {
-                        let what = format!("{} was queued again without a mark", first.key.id());
-                        self.report("a repeated message says so", what);
+                    if is_second_without_mark {
+                        self.report(
+                            "a repeated message says so",
+                            format!("{id} was queued twice without a mark"),
+                        );
                     }
                 }
                 Message::Delivery(ticket) if queue != QueueName::Retry => {
