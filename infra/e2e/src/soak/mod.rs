@@ -79,14 +79,19 @@ pub async fn run(binary: &Path, plan: &Plan) -> Result<Report> {
 async fn drive(world: &World) -> Result<Report> {
     let until = Instant::now() + world.plan.trouble;
     world.say("load and trouble begin");
-    let (troubled, people, (), ()) = tokio::join!(
+    // A server that does not start again ends the run: producers would wait for it without end.
+    tokio::try_join!(
         trouble::run(world, until),
         people::run(world, until),
-        posters::run(world, until),
-        world.watch(until),
-    );
-    troubled?;
-    people?;
+        async {
+            posters::run(world, until).await;
+            anyhow::Ok(())
+        },
+        async {
+            world.watch(until).await;
+            anyhow::Ok(())
+        },
+    )?;
     world.say("calm: receivers accept everything, and no signal is sent any more");
     calm::settle(world).await?;
     world.say("comparing what was accepted, received and shown");
