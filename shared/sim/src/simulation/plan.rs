@@ -211,10 +211,11 @@ impl Plan {
         }
         let tenants = self.tenants.len() as u64;
         for _ in 0..100 {
-            let at = start + dice.time(Duration::ZERO, HOUR);
+            let at = start + dice.time(Duration::ZERO, Duration::from_secs(180));
             self.posts.push((at, dice.below(tenants) as usize, TYPES[0], 1));
         }
-        let ages_at = Some(start + HOUR + dice.time(Duration::ZERO, HOUR));
+        // After the second retry, when a quarter of them still waits.
+        let ages_at = Some(start + Duration::from_secs(540));
         Plan { rates: RACE, clock_settings: Some(Vec::new()), deploy: None, flood: None, ages_at, ..self }
     }
 }

@@ -53,12 +53,6 @@ pub(crate) const BUGS: &[Bug] = &[
         "!PLANTED && lease.takes >= MAX_TAKES",
     ),
     bug(
-        "a success after the last attempt was given up is dropped",
-        "rules/delivery.rs",
-        "success && self.state == DeliveryState::Dead",
-        "!PLANTED && success && self.state == DeliveryState::Dead",
-    ),
-    bug(
         "a replayed delivery keeps its date of removal",
         "rules/delivery.rs",
         "*self = Progress { epoch: self.epoch + 1, ..Progress::new(now, schedule) };",
