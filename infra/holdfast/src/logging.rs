@@ -1,6 +1,6 @@
 //! Logs to standard error, one line each. Standard output has only the greeting.
 //!
-//! A thread of its own writes the lines: whoever reads them may be slow, and requests and attempts must not wait for that. Lines that it
+//! A thread of its own writes the lines: their reader may be slow, and requests and attempts must not wait for that. Lines that it
 //! cannot take in time are left out and counted.
 
 use std::io::{self, Write};
@@ -67,7 +67,7 @@ impl Log {
     }
 }
 
-/// Nothing can be done, and nobody told, if standard error cannot be written.
+/// If standard error cannot be written, there is no place left to report it.
 fn write_lines(mut to: impl Write, lines: &Receiver<Command>, left_out: &AtomicU64, line_of: LeftOut) {
     while let Ok(command) = lines.recv() {
         match command {

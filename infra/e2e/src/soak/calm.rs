@@ -11,7 +11,7 @@ use crate::views::{number, text};
 use crate::waiting::{SOON, until};
 
 /// The longest wait of the schedule, from retry 10 to retry 11.
-const LONGEST_GAP: Duration = Duration::from_secs(25 * 3_600);
+const MAX_GAP: Duration = Duration::from_secs(25 * 3_600);
 /// For everything that takes real time: leases, the work itself on a busy machine.
 const REAL: Duration = Duration::from_secs(60);
 
@@ -20,7 +20,7 @@ pub(super) async fn settle(world: &World) -> Result<()> {
     world.receivers.calm_down();
     enable_all(world).await?;
     let mut left = Vec::new();
-    let within = LONGEST_GAP / world.plan.speed + REAL;
+    let within = MAX_GAP / world.plan.speed + REAL;
     let rest = until("everything comes to rest", within, async || {
         // A busy server may refuse to answer for a moment.
         left = what_is_left(world).await.unwrap_or_else(|error| vec![format!("an error: {error:#}")]);

@@ -216,7 +216,7 @@ impl World {
         Ok(values.collect())
     }
 
-    /// The data folder and the log stay, for whoever looks into a fault.
+    /// The data folder and the log stay, so that a fault can be looked into.
     pub(super) fn keep_data(&self) {
         let copy = std::env::temp_dir().join(format!("holdfast-soak-{}", self.plan.seed));
         if std::fs::rename(self.folder.path(), &copy).is_ok() {
