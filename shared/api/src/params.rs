@@ -17,7 +17,7 @@ use crate::{App, FieldError, Problem};
 
 const DEFAULT_LIMIT: u32 = 50;
 const MAX_LIMIT: u32 = 100;
-const MAX_PARAMS: usize = 64;
+pub(crate) const MAX_PARAMS: usize = 64;
 /// Read during authentication, and known everywhere.
 const TENANT: &str = "tenant";
 

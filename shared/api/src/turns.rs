@@ -1,7 +1,11 @@
 //! A tenant's requests that take the processor or the store for a while: few of them are worked on at a time, and the others wait, so
 //! that neither one tenant nor many can keep all threads busy.
 
+use std::future::poll_fn;
+use std::num::NonZero;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::ready;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody, to_bytes};
@@ -10,7 +14,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use holdfast_core::engine::{Gate, GateLimits, Inside};
+use holdfast_core::engine::{Gate, GateLimits, Inside, yield_now};
 use holdfast_core::ids::Tenant;
 
 use crate::auth::KeyHolder;
@@ -39,6 +43,9 @@ const MAX_UNCOUNTED_BYTES: u64 = 64_000;
 
 /// The turns of all tenants.
 pub(crate) struct Turns {
+    /// Before the threads. A task that is ready to run waits for all that were ready before it, whosever they are. So a request is made
+    /// ready only in its turn.
+    threads: Gate<KeyHolder>,
     small_bodies: Gate<KeyHolder>,
     large_bodies: Gate<KeyHolder>,
     posts: Gate<Tenant>,
@@ -48,11 +55,13 @@ pub(crate) struct Turns {
 impl Default for Turns {
     fn default() -> Turns {
         // Half of the processor is left for everything else.
-        let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().div_ceil(2));
+        let all_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = all_threads.div_ceil(2);
         let bodies = |in_all| Gate::new(GateLimits { in_all, per_holder: PARSED_BODIES });
         // Many of these wait for something else than this machine, such as a receiver.
         let of_a_tenant = |per_holder| Gate::new(GateLimits { in_all: usize::MAX, per_holder });
         Turns {
+            threads: Gate::new(GateLimits { in_all: all_threads, per_holder: all_threads }),
             small_bodies: bodies(SMALL_BODIES),
             large_bodies: bodies(threads),
             posts: of_a_tenant(POSTS),
@@ -62,6 +71,24 @@ impl Default for Turns {
 }
 
 impl Turns {
+    /// Runs a request. Once its key is known, it has a thread only when it is the turn of the key's holder, each time until it waits for
+    /// something.
+    async fn run<T>(&self, slot: &TurnSlot, request: impl Future<Output = T>) -> T {
+        let mut request = pin!(request);
+        let mut entering = None;
+        poll_fn(|context| {
+            // Without a key, a request is answered at once.
+            let Some(holder) = slot.holder() else { return request.as_mut().poll(context) };
+            let next = entering.get_or_insert_with(|| self.threads.enter(&holder, 1));
+            let turn = ready!(Pin::new(next).poll(context));
+            entering = None;
+            let polled = request.as_mut().poll(context);
+            drop(turn);
+            polled
+        })
+        .await
+    }
+
     /// Waits for a turn to parse a body of this size.
     pub(crate) async fn to_parse(&self, holder: &KeyHolder, bytes: usize) -> Inside<KeyHolder> {
         let gate = if bytes <= MAX_SMALL_BYTES { &self.small_bodies } else { &self.large_bodies };
@@ -115,9 +142,14 @@ impl TurnSlot {
         Ok(())
     }
 
-    /// The key of the request is valid.
-    pub(crate) fn set_holder(parts: &mut Parts, holder: &KeyHolder) {
+    /// The key of the request is valid. The request waits for the turn of its holder.
+    pub(crate) async fn set_holder(parts: &mut Parts, holder: &KeyHolder) {
         TurnSlot::of(parts).lock().holder = Some(holder.clone());
+        yield_now().await;
+    }
+
+    fn holder(&self) -> Option<KeyHolder> {
+        self.lock().holder.clone()
     }
 
     fn of(parts: &mut Parts) -> &TurnSlot {
@@ -151,7 +183,7 @@ pub(crate) async fn keep_until_sent(
 ) -> Response {
     let slot = TurnSlot::default();
     request.extensions_mut().insert(slot.clone());
-    let response = next.run(request).await;
+    let response = app.turns.run(&slot, next.run(request)).await;
     let Taken { turn, holder } = std::mem::take(&mut *slot.lock());
     // What needs no key is the same for all and in memory anyway.
     let Some(holder) = holder else { return response };
@@ -170,5 +202,53 @@ pub(crate) async fn keep_until_sent(
             Body::from(Bytes::from_owner(Unsent { bytes, _turn: turn, _held: held })),
         ),
         Err(over) => held.problem(over).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    /// A request that knows its key after the first step and then takes `steps` more.
+    async fn request(slot: TurnSlot, holder: &KeyHolder, steps: usize, taken: &AtomicUsize) {
+        slot.lock().holder = Some(holder.clone());
+        for _ in 0..steps {
+            yield_now().await;
+            taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn of_many_requests_only_a_few_are_ready_and_tenants_take_turns() {
+        let gate = Gate::new(GateLimits { in_all: 1, per_holder: 1 });
+        let turns = Turns { threads: gate, ..Turns::default() };
+        let [many, one] = ["many", "one"].map(|name| KeyHolder::Tenant(name.into()));
+        let (taken_by_many, taken_by_one) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let start = |holder, taken| {
+            let slot = TurnSlot::default();
+            let turns = &turns;
+            Box::pin(async move { turns.run(&slot, request(slot.clone(), holder, 1, taken)).await })
+        };
+        // The place in the line is taken by the second poll: the first one finds the key.
+        let mut running: Vec<_> = (0..50).map(|_| start(&many, &taken_by_many)).collect();
+        running.push(start(&one, &taken_by_one));
+        assert!(running.iter_mut().all(|request| request.now_or_never().is_none()));
+        let busy = turns.threads.enter(&many, 1).now_or_never();
+        assert!(busy.is_some() && running.iter_mut().all(|request| request.now_or_never().is_none()));
+        assert_eq!(taken_by_many.load(Ordering::Relaxed), 0, "a thread is taken");
+        drop(busy);
+        let ready = running.iter_mut().rposition(|request| request.now_or_never().is_some());
+        assert_eq!(ready, Some(50), "the tenant that had nothing yet is next");
+        running.truncate(50);
+        let ended = running.iter_mut().map(|request| request.now_or_never()).filter(Option::is_some).count();
+        assert_eq!(
+            (ended, taken_by_many.load(Ordering::Relaxed)),
+            (50, 50),
+            "each leaves the thread to the next"
+        );
     }
 }

@@ -5,6 +5,7 @@ use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
 use super::key_use::{KeyHolder, KeyUse};
+use crate::params::MAX_PARAMS;
 use crate::turns::TurnSlot;
 use crate::{App, Problem};
 
@@ -33,7 +34,7 @@ impl Caller {
         if let Some(key_use) = parts.extensions.get::<KeyUse>() {
             key_use.record(holder.number());
         }
-        TurnSlot::set_holder(parts, &holder);
+        TurnSlot::set_holder(parts, &holder).await;
         parts.extensions.insert(holder);
         if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
     }
@@ -81,6 +82,10 @@ pub(crate) fn bearer(header: &[u8]) -> Option<&[u8]> {
 
 /// As strict as the other parameters.
 pub(crate) fn tenant_param(query: &str) -> Result<Option<String>, Problem> {
+    if query.bytes().filter(|b| *b == b'&').count() >= MAX_PARAMS {
+        let detail = format!("The URL has more than {MAX_PARAMS} parameters; leave some out.");
+        return Err(Problem::new(StatusCode::BAD_REQUEST, detail));
+    }
     let mut given = url::form_urlencoded::parse(query.as_bytes())
         .filter(|(name, _)| name == "tenant")
         .map(|(_, value)| value.into_owned());

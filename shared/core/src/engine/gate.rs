@@ -179,7 +179,7 @@ impl Engine {
 }
 
 /// Lets other tasks run.
-async fn yield_now() {
+pub async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {
         if std::mem::replace(&mut yielded, true) {

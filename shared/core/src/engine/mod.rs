@@ -70,7 +70,7 @@ pub use crate::ports::Page;
 pub use accept::{AcceptError, Accepted, NewEvent, OverQuota, PostError, Posted};
 pub use counters::Counters;
 pub use error::Unavailable;
-pub use gate::{Entering, Gate, GateLimits, Inside};
+pub use gate::{Entering, Gate, GateLimits, Inside, yield_now};
 pub use inspect::{
     AttemptsPage, DeliveryFilter, DeliveryView, EventView, ListError, MAX_FEED_ITEMS, MAX_MINUTES_SHOWN,
     Overview, Scope, UrlCounts, UrlView,

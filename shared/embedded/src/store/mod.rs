@@ -103,6 +103,31 @@ fn get_some(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Vec<Found
     Ok(all)
 }
 
+/// The first of these bodies: at least one, and so many that a task may read them at a time.
+fn get_some_bodies(connection: &Connection, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, Failure> {
+    let mut get = connection
+        .prepare_cached("SELECT body, checksum FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    for key in keys.iter().take(ROWS_AT_A_TIME) {
+        let values = params![key.tenant.as_str(), key.event_key.as_str()];
+        let found = get.query_row(values, |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?))).optional()?;
+        all.push(
+            found
+                .map(|(body, checksum)| {
+                    checksum::check(checksum, &body_key_bytes(key), &body)
+                        .map_err(|source| StoreError::Unreadable { key: body_row(key), source })?;
+                    bytes += body.len();
+                    Ok::<_, StoreError>(Bytes::from(body))
+                })
+                .transpose()?,
+        );
+        if bytes >= MAX_READ_BYTES {
+            break;
+        }
+    }
+    Ok(all)
+}
+
 #[async_trait]
 impl Store for EmbeddedStore {
     async fn get(&self, keys: &[Key]) -> Result<Vec<Option<Versioned>>, StoreError> {
@@ -199,20 +224,15 @@ impl Store for EmbeddedStore {
     }
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
-        let get = |connection: &Connection| {
-            let mut get = connection
-                .prepare_cached("SELECT body, checksum FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
-            let get_one = |key: &BodyKey| {
-                let values = params![key.tenant.as_str(), key.event_key.as_str()];
-                let found = get.query_row(values, |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)));
-                let Some((body, checksum)) = found.optional()? else { return Ok(None) };
-                checksum::check(checksum, &body_key_bytes(key), &body)
-                    .map_err(|source| StoreError::Unreadable { key: body_row(key), source })?;
-                Ok(Some(Bytes::from(body)))
-            };
-            keys.iter().map(get_one).collect::<Result<Vec<_>, Failure>>()
-        };
-        Ok(self.read(get).await?)
+        let mut all = Vec::with_capacity(keys.len());
+        loop {
+            let rest = &keys[all.len()..];
+            all.extend(self.read(|connection| get_some_bodies(connection, rest)).await?);
+            if all.len() == keys.len() {
+                return Ok(all);
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
