@@ -1,10 +1,12 @@
 //! Moves messages from a queue into the engine. Each queue has its own pump, so that retries never hold up first attempts.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use holdfast_core::engine::Engine;
-use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, chain};
+use holdfast_core::ports::{Inbox, QueueError, QueueName, Receipt, Settlement, chain};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{EmbeddedQueue, TakenBatch};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -15,6 +17,8 @@ const MAX_BATCH: usize = 32;
 /// How long a pump that is stopped waits for what is in flight. New messages are handled meanwhile, so that a receiver that hangs does not
 /// delay the events of others.
 const FINISHING: Duration = Duration::from_millis(1_500);
+/// When messages whose handling panicked are received again.
+const AFTER_PANIC: Duration = Duration::from_secs(5);
 
 pub(crate) struct Pump {
     pub(crate) engine: Arc<Engine>,
@@ -80,7 +84,12 @@ impl Pump {
             Err(error) => return not_received(&error),
         };
         let receipts: Vec<Receipt> = batch.iter().map(|received| received.receipt.clone()).collect();
-        let settlements = self.engine.handle(batch, Timestamp::MAX).await;
+        let handled = AssertUnwindSafe(self.engine.handle(batch, Timestamp::MAX)).catch_unwind().await;
+        // A bug that one message shows must not keep the slots of all of them until they would be received again.
+        let settlements = handled.unwrap_or_else(|_| {
+            tracing::error!(messages = receipts.len(), "a batch was given back after a panic");
+            vec![Settlement::RetryAfter(AFTER_PANIC); receipts.len()]
+        });
         let settled = self.queue.settle(self.name, receipts.into_iter().zip(settlements).collect()).await;
         for error in settled.into_iter().filter_map(Result::err) {
             tracing::error!(

@@ -16,6 +16,8 @@ const MAX_HELD_BYTES: usize = 256_000_000;
 const MAX_RESPONSE_BYTES: usize = 16_000_000;
 /// A holder gets one part of what the others leave, of so many. So however many fill their parts, something is left for the next one.
 const PARTS: usize = 4;
+/// A holder may always hold so much, whatever the others hold: small requests are not kept out by large ones.
+const ALWAYS_BYTES: usize = 64_000;
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Why no more of a body may be held.
@@ -56,6 +58,9 @@ impl What {
 fn check(what: What, max: usize, others: usize, own: usize, more: usize) -> Result<(), OverBudget> {
     let wanted = own.saturating_add(more);
     let left = max.saturating_sub(others);
+    if wanted <= ALWAYS_BYTES {
+        return Ok(());
+    }
     if wanted > left {
         return Err(OverBudget::Total);
     }
@@ -183,6 +188,16 @@ mod tests {
             let found = check(What::Bodies, 256 * MB, others * MB, own * MB, more * MB);
             assert_eq!(found, expected, "{others} {own} {more}");
         }
+    }
+
+    #[test]
+    fn a_small_body_is_held_whatever_the_others_hold() {
+        for others in [0, 255 * MB, 256 * MB, 300 * MB] {
+            let check = |own, more| check(What::Bodies, 256 * MB, others, own, more);
+            assert_eq!((check(0, 64_000), check(63_999, 1)), (Ok(()), Ok(())), "{others}");
+        }
+        assert_eq!(check(What::Bodies, 256 * MB, 256 * MB, 0, 64_001), Err(OverBudget::Total));
+        assert_eq!(check(What::Bodies, 256 * MB, 256 * MB, 64_000, 1), Err(OverBudget::Total));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! that neither one tenant nor many can keep all threads busy.
 
 use std::future::poll_fn;
+use std::hash::Hash;
 use std::num::NonZero;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,16 +53,20 @@ pub(crate) struct Turns {
     others: Gate<Tenant>,
 }
 
+fn gate<K: Clone + Eq + Hash>(in_all: usize, per_holder: usize) -> Gate<K> {
+    Gate::new(GateLimits { in_all, per_holder, one_each: false })
+}
+
 impl Default for Turns {
     fn default() -> Turns {
         // Half of the processor is left for everything else.
         let all_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
         let threads = all_threads.div_ceil(2);
-        let bodies = |in_all| Gate::new(GateLimits { in_all, per_holder: PARSED_BODIES });
+        let bodies = |in_all| gate(in_all, PARSED_BODIES);
         // Many of these wait for something else than this machine, such as a receiver.
-        let of_a_tenant = |per_holder| Gate::new(GateLimits { in_all: usize::MAX, per_holder });
+        let of_a_tenant = |per_holder| gate(usize::MAX, per_holder);
         Turns {
-            threads: Gate::new(GateLimits { in_all: all_threads, per_holder: all_threads }),
+            threads: gate(all_threads, all_threads),
             small_bodies: bodies(SMALL_BODIES),
             large_bodies: bodies(threads),
             posts: of_a_tenant(POSTS),
@@ -224,8 +229,7 @@ mod tests {
 
     #[test]
     fn of_many_requests_only_a_few_are_ready_and_tenants_take_turns() {
-        let gate = Gate::new(GateLimits { in_all: 1, per_holder: 1 });
-        let turns = Turns { threads: gate, ..Turns::default() };
+        let turns = Turns { threads: gate(1, 1), ..Turns::default() };
         let [many, one] = ["many", "one"].map(|name| KeyHolder::Tenant(name.into()));
         let (taken_by_many, taken_by_one) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let start = |holder, taken| {

@@ -17,7 +17,11 @@ pub(crate) struct Handshakes(Arc<Gate<Holder>>);
 impl Handshakes {
     /// `threads`: how many there are for everything. Half of them are left for what is not a handshake.
     pub(crate) fn new(threads: usize) -> Handshakes {
-        Handshakes(Arc::new(Gate::new(GateLimits { in_all: (threads / 2).max(1), per_holder: 1 })))
+        Handshakes(Arc::new(Gate::new(GateLimits {
+            in_all: (threads / 2).max(1),
+            per_holder: 1,
+            one_each: false,
+        })))
     }
 
     /// Each step of the connection waits for its turn among the tenants.

@@ -3,15 +3,18 @@ use std::time::{Duration, UNIX_EPOCH};
 use holdfast_core::time::Timestamp;
 use http::header::{HeaderMap, RETRY_AFTER};
 
+/// Longer than any wait of the schedule, so that nothing changes, and short enough to be added to other times.
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// The wait that a `retry-after` header asks for, in seconds or as a date. An invalid header is ignored.
 pub(crate) fn parse(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if text.bytes().all(|b| b.is_ascii_digit()) {
-        return text.parse().ok().map(Duration::from_secs);
+        return text.parse().ok().map(Duration::from_secs).map(|wait| wait.min(MAX_WAIT));
     }
     let at = httpdate::parse_http_date(text).ok()?;
     let since_epoch = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Some((Timestamp::ZERO + since_epoch).since(now))
+    Some((Timestamp::ZERO + since_epoch).since(now).min(MAX_WAIT))
 }
 
 #[cfg(test)]
@@ -25,6 +28,8 @@ mod tests {
         for (text, wait) in [
             ("120", Some(Duration::from_secs(120))),
             ("0", Some(Duration::ZERO)),
+            ("18446744073709551615", Some(MAX_WAIT)),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(MAX_WAIT)),
             ("Wed, 21 Oct 2015 07:29:30 GMT", Some(Duration::from_secs(90))),
             ("Wednesday, 21-Oct-15 07:29:30 GMT", Some(Duration::from_secs(90))),
             ("Wed, 21 Oct 2015 07:27:00 GMT", Some(Duration::ZERO)),

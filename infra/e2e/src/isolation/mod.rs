@@ -12,6 +12,7 @@ mod filters;
 mod flood;
 mod hostile_answers;
 mod idle_connections;
+mod large_reads;
 mod many_tenants;
 mod receivers;
 mod report;
@@ -74,6 +75,7 @@ pub fn all() -> Vec<Attack> {
         attack!(many_tenants, 600),
         attack!(signatures, 600),
         attack!(state_changes, 300),
+        attack!(large_reads, 300),
     ]
 }
 

@@ -27,8 +27,8 @@ pub(super) async fn run(arena: &mut Arena) -> Result<()> {
     for _ in 0..EVENTS {
         attacker.post_event(&json!({ "type": "slow", "data": {} })).await?;
     }
-    // With half of the slots, the attacker can be seen to take many of them.
-    arena.started(arena.server.settings().slots as u64 / 2).await?;
+    // An attacker alone has a little less than half of the slots.
+    arena.started(arena.server.settings().slots as u64 / 3).await?;
     arena.beside(std::future::ready(Ok(()))).await?;
     arena.count(format!("{} of {} attempts started", arena.tally.mark().started, urls * EVENTS));
     Ok(())

@@ -19,9 +19,6 @@ pub(super) struct Candidate {
     pub(super) body_since: Option<u64>,
 }
 
-/// A holder of keys that has more than one part of all connections, of so many, makes room for others.
-const HOLDER_PARTS: usize = 8;
-
 /// Of all open connections.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -47,6 +44,11 @@ impl Counts {
         }
     }
 
+    /// What each holder would have if they and one more had the same number. One that has more makes room for others.
+    fn share(&self) -> usize {
+        (self.all / (self.by_holder.len() + 1)).max(1)
+    }
+
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.all == 0 && self.strangers_by_peer.is_empty() && self.by_holder.is_empty()
@@ -65,7 +67,7 @@ pub(super) fn decrement<T>(count: Entry<'_, T, usize>) {
 /// Returns which of these connections to close, so that a new one has a place. `None`: none of them.
 ///
 /// As long as strangers have idle connections, one of these is closed: of the peer that has most strangers' connections, the one that has
-/// been idle longest. A peer with many gains nothing by opening more, and one with a new address for each is no better off. Otherwise the holder of keys that has most connections, and more than an eighth
+/// been idle longest. A peer with many gains nothing by opening more, and one with a new address for each is no better off. Otherwise the holder of keys that has most connections, and more than its share
 /// of all, loses the one that it has not used for longest, or if it uses all, the one whose body has been arriving for longest. A holder
 /// that is busy on all of its connections keeps them, and the next one loses one.
 pub(super) fn choose(candidates: &[Candidate], counts: &Counts) -> Option<u64> {
@@ -78,7 +80,7 @@ pub(super) fn choose(candidates: &[Candidate], counts: &Counts) -> Option<u64> {
     } else {
         let rank = |connection: &Candidate| {
             let holder = connection.holder?;
-            let count = counts.by_holder.get(&holder).filter(|count| **count * HOLDER_PARTS > counts.all)?;
+            let count = counts.by_holder.get(&holder).filter(|count| **count > counts.share())?;
             let idle = connection.idle_since.map(Reverse);
             let body = connection.body_since.map(Reverse);
             // The holder decides between two that have as many.
@@ -138,7 +140,7 @@ mod tests {
     fn the_holder_with_most_makes_room_when_no_stranger_can() {
         for (what, first, expected) in [
             ("its longest idle one", &[(1, 7, 5), (2, 7, 4)][..], Some(1)),
-            ("an eighth is not more than an eighth", &[(1, 7, 1)], None),
+            ("the only one it has", &[(1, 7, 1)], None),
             ("of the holder with most", &[(1, 7, 1), (1, 7, 2), (2, 8, 9), (2, 8, 5), (2, 8, 7)], Some(3)),
             ("not while a stranger is idle", &[(1, 7, 1), (1, 7, 2), (1, 7, 3), (9, 0, 4)], Some(3)),
             ("busy strangers do not protect it", &[(1, 7, 3), (1, 7, 2), (1, 7, 1), (9, 0, 0)], Some(2)),
@@ -151,10 +153,18 @@ mod tests {
                 &[(1, 7, -4), (1, 7, -5), (1, 7, 0), (2, 8, 1), (2, 8, 2)],
                 Some(0),
             ),
-            ("a body within an eighth", &[(1, 7, -1)], None),
+            ("the only one, whose body arrives", &[(1, 7, -1)], None),
         ] {
             let open: Vec<_> = first.iter().chain(&OTHERS).copied().collect();
             assert_eq!(choose_of(&open), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn however_many_holders_share_all_connections_one_makes_room() {
+        for holders in [1, 2, 8, 9, 41] {
+            let open: Vec<_> = (0..holders * 4).map(|n| (1, 1 + n % holders, 1 + n as i64)).collect();
+            assert!(choose_of(&open).is_some(), "{holders} holders with 4 each");
         }
     }
 

@@ -10,6 +10,7 @@ use holdfast_core::rules::access::Role;
 
 use super::caller::Caller;
 use crate::path::PathId;
+use crate::turns::TurnSlot;
 use crate::{App, Problem};
 
 /// A tenant that the caller may read: an operator any, an admin its own.
@@ -50,7 +51,10 @@ async fn tenant_of_path(role: Role, parts: &mut Parts, app: &Arc<App>) -> Result
     let PathId(name) = PathId::from_request_parts(parts, app).await?;
     let allowed = |tenant: &Tenant| [&own, &named].into_iter().flatten().all(|only| only == tenant);
     match Tenant::named(&name).filter(allowed) {
-        Some(tenant) if app.keys.tenant_exists(&app.engine, &tenant).await? => Ok(tenant),
+        Some(tenant) if app.keys.tenant_exists(&app.engine, &tenant).await? => {
+            TurnSlot::fill(parts, app, &tenant).await?;
+            Ok(tenant)
+        }
         _ => Err(Problem::not_found("tenant")),
     }
 }

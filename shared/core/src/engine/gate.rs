@@ -17,6 +17,15 @@ pub struct GateLimits {
     pub in_all: usize,
     /// Of one holder, such as a tenant.
     pub per_holder: usize,
+    /// A holder that has none inside is let in although there are as many as may be in all. For what takes memory rather than a thread:
+    /// however long the others stay, each holder gets on.
+    pub one_each: bool,
+}
+
+impl GateLimits {
+    fn allow(&self, inside: usize, of_holder: usize) -> bool {
+        of_holder < self.per_holder && (inside < self.in_all || (self.one_each && of_holder == 0))
+    }
 }
 
 /// A door with a line before it, in which the holders take turns as [`Turns`] says.
@@ -81,9 +90,10 @@ impl<K: Clone + Eq + Hash> Inner<K> {
     /// Lets in as many as there is room for.
     fn let_in(&self, mut state: MutexGuard<'_, State<K>>) {
         let mut woken = Vec::new();
-        while state.inside < self.limits.in_all {
-            let State { inside_by_holder, line, .. } = &mut *state;
-            let may = |holder: &K| inside_by_holder.get(holder).is_none_or(|n| *n < self.limits.per_holder);
+        while state.inside < self.limits.in_all || self.limits.one_each {
+            let State { inside, inside_by_holder, line, .. } = &mut *state;
+            let of_holder = |holder: &K| inside_by_holder.get(holder).copied().unwrap_or(0);
+            let may = |holder: &K| self.limits.allow(*inside, of_holder(holder));
             let Some((holder, number)) = line.next(may) else { break };
             state.inside += 1;
             *state.inside_by_holder.entry(holder).or_default() += 1;
@@ -198,7 +208,7 @@ mod tests {
     use super::*;
 
     fn gate(in_all: usize, per_holder: usize) -> Gate<&'static str> {
-        Gate::new(GateLimits { in_all, per_holder })
+        Gate::new(GateLimits { in_all, per_holder, one_each: false })
     }
 
     fn is_empty(gate: &Gate<&'static str>) -> bool {
@@ -241,6 +251,19 @@ mod tests {
             order.push(waiting.remove(at.expect("one is let in")).0);
         }
         assert_eq!(order, ["b", "c", "a", "a"]);
+    }
+
+    #[test]
+    fn a_holder_with_none_inside_does_not_wait_for_others() {
+        let gate = Gate::new(GateLimits { in_all: 2, per_holder: 2, one_each: true });
+        let enter = |holder| gate.enter(&holder, 1).now_or_never();
+        let all: Vec<_> = ["a", "a", "b", "c"].map(enter).into();
+        assert!(all.iter().all(Option::is_some));
+        assert!(enter("b").is_none(), "a second one only if there is room in all");
+        drop(all);
+        assert!(is_empty(&gate));
+        let _two = (enter("b"), enter("b"));
+        assert!(enter("b").is_none() && enter("a").is_some());
     }
 
     #[test]

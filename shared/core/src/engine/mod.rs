@@ -129,7 +129,8 @@ const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 impl Engine {
     #[must_use]
     pub fn new(ports: Ports, settings: Settings) -> Engine {
-        let long_work = Gate::new(GateLimits { in_all: settings.max_long_work, per_holder: 1 });
+        let long_work =
+            Gate::new(GateLimits { in_all: settings.max_long_work, per_holder: 1, one_each: false });
         Engine {
             repository: Repository::new(Arc::clone(&ports.store)),
             ports,

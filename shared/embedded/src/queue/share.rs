@@ -1,13 +1,7 @@
 //! How many of a queue's slots, which are its messages in flight, a tenant may have.
 
-/// This part of the slots is kept free for tenants that have less than their share, so that they need not wait for others'
-/// attempts to end.
-const KEPT_FREE: usize = 8;
-/// Half of what is kept free is for tenants that have no slot at all, one for each.
-const FOR_FIRST_SLOTS: usize = 2 * KEPT_FREE;
-/// Of the other half, a tenant gets one part of what others leave, of so many. So however many take their part, something is left for the
-/// next one, also if the attempts of all of them hang.
-const PARTS: usize = 4;
+/// This part of the slots is for tenants that have none at all, one for each.
+const FOR_FIRST_SLOTS: usize = 16;
 
 #[derive(Clone, Copy)]
 pub(super) struct Slots {
@@ -16,30 +10,17 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Whether `wanted` more would take what is kept free, so that it matters who wants them.
-    pub(super) fn are_scarce(self, wanted: usize) -> bool {
-        self.unclaimed() < wanted
-    }
-
-    /// How many of the `wanted` slots a tenant may take that has `in_flight` of them, while so many `tenants` have messages in
-    /// flight or want to, this one included. A tenant alone may have nearly all. Its share shrinks as others come: it gets no
-    /// more until it has less than its share, or until more slots are free than are kept.
-    pub(super) fn grant(self, wanted: usize, in_flight: usize, tenants: usize) -> usize {
-        let share = (self.open_to_all() / tenants.max(1)).max(1);
+    /// How many of the `wanted` slots a tenant may take that has `in_flight` of them.
+    ///
+    /// A tenant may have as many as it leaves free: of what others have not taken, the half. So tenants that want more than there is have
+    /// the same number, and as many are free for the next one, which need not wait for attempts of others to end, also if all of them hang.
+    pub(super) fn grant(self, wanted: usize, in_flight: usize) -> usize {
+        let others = self.in_flight.saturating_sub(in_flight);
         let free = self.total.saturating_sub(self.in_flight);
-        let left = free.saturating_sub(self.total / FOR_FIRST_SLOTS);
-        let part = (left + in_flight) / PARTS;
-        let of_kept = part.min(share).saturating_sub(in_flight);
+        let shared = self.total - self.total / FOR_FIRST_SLOTS;
+        let half = shared.saturating_sub(others).div_ceil(2);
         let first = usize::from(in_flight == 0);
-        of_kept.max(first).max(self.unclaimed()).min(free).min(wanted)
-    }
-
-    fn open_to_all(self) -> usize {
-        self.total - self.total / KEPT_FREE
-    }
-
-    fn unclaimed(self) -> usize {
-        self.open_to_all().saturating_sub(self.in_flight)
+        half.saturating_sub(in_flight).max(first).min(free).min(wanted)
     }
 }
 
@@ -51,9 +32,12 @@ pub(super) struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Whether the tenant may hold one more body. A tenant without any always may.
+    /// Whether the tenant may hold one more body: one that has none always may, and of what others leave of the limit each has a quarter,
+    /// or a little of its own.
     pub(super) fn has_room(self, limit: u64) -> bool {
-        self.of_tenant == 0 || (self.total < limit && self.of_tenant < limit / 4)
+        let others = self.total.saturating_sub(self.of_tenant);
+        let part = (limit.saturating_sub(others) / 4).max(limit / 64);
+        self.of_tenant == 0 || self.of_tenant < part
     }
 }
 
@@ -61,27 +45,42 @@ impl HeldBytes {
 mod tests {
     use super::*;
 
-    /// A queue of 80 slots, in which the tenant has `mine` and others have `others`.
-    fn grant(mine: usize, others: usize, tenants: usize) -> usize {
-        Slots { total: 80, in_flight: mine + others }.grant(100, mine, tenants)
+    /// A queue of 96 slots, of which 6 are for first ones, in which the tenant has `mine` and others have `others`.
+    fn grant(mine: usize, others: usize) -> usize {
+        Slots { total: 96, in_flight: mine + others }.grant(100, mine)
     }
 
     #[test]
-    fn a_tenant_alone_leaves_some_slots_free() {
-        assert_eq!(grant(0, 0, 1), 70);
-        assert_eq!(grant(69, 0, 1), 1);
-        assert_eq!(grant(70, 0, 1), 0);
+    fn a_tenant_alone_leaves_half_of_the_slots_free() {
+        assert_eq!(grant(0, 0), 45);
+        assert_eq!(grant(44, 0), 1);
+        assert_eq!(grant(45, 0), 0);
     }
 
     #[test]
-    fn another_tenant_starts_at_once_and_grows_to_its_share() {
-        assert_eq!(grant(0, 70, 2), 1, "a part of what was kept free");
-        assert_eq!(Slots { total: 800, in_flight: 700 }.grant(100, 0, 2), 12, "a quarter of half of it");
-        assert_eq!(grant(79, 1, 2), 0, "nothing is free");
-        assert_eq!(grant(60, 9, 2), 1, "free slots that no other wants are not wasted");
-        assert_eq!(grant(9, 60, 2), 1, "and the one with less is not behind");
-        assert_eq!(grant(35, 35, 2), 0, "both have their share");
-        assert_eq!(grant(36, 30, 2), 4);
+    fn another_tenant_has_half_of_them_at_once_and_then_both_have_the_same() {
+        assert_eq!(grant(0, 45), 23);
+        assert_eq!(grant(45, 23), 0, "more than its half by now");
+        assert_eq!(grant(30, 30), 0, "both have a third, and the last third is free for the next");
+        assert_eq!(grant(29, 30), 1);
+        assert_eq!(grant(0, 60), 15);
+    }
+
+    #[test]
+    fn tenants_that_always_want_more_end_up_with_the_same_number() {
+        for tenants in [2, 3, 7] {
+            let mut mine = vec![0; tenants];
+            for round in 0..2_000 {
+                let tenant = round % tenants;
+                // Attempts end all the time.
+                mine.iter_mut().for_each(|mine: &mut usize| *mine = mine.saturating_sub(1));
+                let slots = Slots { total: 1_024, in_flight: mine.iter().sum() };
+                mine[tenant] += slots.grant(1_000, mine[tenant]);
+            }
+            let (least, most) = (mine.iter().min(), mine.iter().max());
+            assert!(most.zip(least).is_some_and(|(most, least)| most - least <= tenants + 1), "{mine:?}");
+            assert!(mine.iter().sum::<usize>() >= 960 * tenants / (tenants + 1) - 2 * tenants, "{mine:?}");
+        }
     }
 
     #[test]
@@ -91,7 +90,7 @@ mod tests {
             for tenants in 1..=hanging {
                 let (mut mine, slots) = (0, |in_flight| Slots { total, in_flight });
                 // Each takes what it gets, turn by turn, and no attempt ends.
-                while let granted @ 1.. = slots(in_flight).grant(32, mine, tenants) {
+                while let granted @ 1.. = slots(in_flight).grant(32, mine) {
                     mine += granted;
                     in_flight += granted;
                 }
@@ -101,26 +100,37 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_holds_a_quarter_of_the_bytes_and_each_at_least_one_body() {
-        let has_room = |total, of_tenant| HeldBytes { total, of_tenant }.has_room(100);
-        assert!(has_room(0, 0) && has_room(24, 24) && has_room(99, 24));
-        assert!(!has_room(25, 25), "its quarter");
-        assert!(!has_room(100, 1), "all are held");
-        assert!(has_room(200, 0), "but it has none");
+    fn a_few_tenants_that_hang_leave_the_next_one_many_slots() {
+        let mut in_flight = 0;
+        for left in [480, 240, 120, 60] {
+            let granted = Slots { total: 1_024, in_flight }.grant(2_000, 0);
+            assert_eq!(granted, left);
+            in_flight += granted;
+        }
+    }
+
+    #[test]
+    fn a_tenant_holds_a_quarter_of_the_bytes_that_others_leave_and_always_a_few() {
+        let has_room = |others, of_tenant| HeldBytes { total: others + of_tenant, of_tenant }.has_room(6_400);
+        assert!(has_room(0, 0) && has_room(0, 1_599) && !has_room(0, 1_600), "its quarter");
+        assert!(has_room(3_200, 799) && !has_room(3_200, 800), "a quarter of the rest");
+        for others in [6_000, 6_400, 9_000] {
+            assert!(
+                has_room(others, 0) && has_room(others, 99) && !has_room(others, 100),
+                "a little of its own"
+            );
+        }
     }
 
     #[test]
     fn no_more_is_granted_than_wanted() {
-        let slots = Slots { total: 80, in_flight: 40 };
-        assert_eq!(slots.grant(30, 20, 2), 30);
-        assert_eq!(slots.grant(3, 0, 2), 3);
+        assert_eq!(Slots { total: 96, in_flight: 20 }.grant(3, 0), 3);
     }
 
     #[test]
     fn every_tenant_may_have_one_slot() {
-        assert_eq!(grant(0, 79, 500), 1);
-        assert_eq!(grant(1, 78, 500), 0);
-        let tiny = Slots { total: 1, in_flight: 0 };
-        assert_eq!(tiny.grant(1, 0, 500), 1);
+        assert_eq!(grant(0, 95), 1);
+        assert_eq!(grant(1, 94), 0);
+        assert_eq!(Slots { total: 1, in_flight: 0 }.grant(1, 0), 1);
     }
 }

@@ -165,6 +165,7 @@ fn a_receiver_may_ask_for_more_time() {
         // No earlier than due, and at most until the retry after it is due.
         (429, secs(1), Duration::from_millis(84_800)),
         (429, secs(86_400), Duration::from_millis(84_800 + 169_600)),
+        (503, Duration::MAX, Duration::from_millis(84_800 + 169_600)),
         (500, secs(100), Duration::from_millis(84_800)),
     ] {
         let mut world = World::new(5, None);

@@ -4,11 +4,11 @@ use crate::engine::gate::{Gate, GateLimits, Inside};
 use crate::ids::Tenant;
 
 /// Posts that match their events with a large index. While one of them holds the index, a change of a subscription copies it.
-const WITH_LARGE_INDEX: GateLimits = GateLimits { in_all: 64, per_holder: 4 };
+const WITH_LARGE_INDEX: GateLimits = GateLimits { in_all: 64, per_holder: 4, one_each: true };
 const LARGE_INDEX_BYTES: u64 = 1 << 20;
 
 /// Posts whose messages are many, each of them with about a kilobyte beside its body until the queue has stored it.
-const WITH_MANY_MESSAGES: GateLimits = GateLimits { in_all: 16, per_holder: 2 };
+const WITH_MANY_MESSAGES: GateLimits = GateLimits { in_all: 16, per_holder: 2, one_each: true };
 const MANY_MESSAGES: usize = 500;
 
 pub(in crate::engine) struct Crowd {
@@ -59,7 +59,15 @@ mod tests {
         let sending: Vec<_> = (0..2).map(|_| to_send(10_000)).collect();
         assert!(sending.iter().all(Option::is_some) && to_send(MANY_MESSAGES).is_none());
         assert!(to_send(MANY_MESSAGES - 1).is_some());
-        drop((inside, sending));
+        let others = (0..200).map(|n| Tenant::from(format!("t{n}").as_str()));
+        let others: Vec<_> = others
+            .map(|tenant| {
+                let place = crowd.to_match(&tenant, LARGE_INDEX_BYTES).now_or_never();
+                (place, crowd.to_send(&tenant, 10_000).now_or_never())
+            })
+            .collect();
+        assert!(others.iter().all(|(one, two)| one.is_some() && two.is_some()), "each tenant gets on");
+        drop((inside, sending, others));
         assert!(to_match(LARGE_INDEX_BYTES).is_some() && to_send(10_000).is_some());
     }
 }

@@ -107,7 +107,8 @@ impl Attempted {
             success: self.succeeded(),
             started_at: self.started_at,
             ended_at: self.ended_at,
-            retry_after: self.result.response.retry_after().map(|wait| took + wait),
+            // A receiver may ask for any time.
+            retry_after: self.result.response.retry_after().map(|wait| took.saturating_add(wait)),
         }
     }
 }

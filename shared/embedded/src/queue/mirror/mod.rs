@@ -129,7 +129,7 @@ impl Mirror {
 
     /// The next group of the tenant whose turn it is, and how many of the `wanted` slots it may take.
     fn next_group(&mut self, wanted: usize) -> Option<(GroupId, usize)> {
-        let shares = self.shares(wanted);
+        let shares = self.shares();
         let tenants = &self.tenants;
         let (_, id) = self.serving.next(|tenant| shares.grant(tenants, tenant, 1) > 0)?;
         let tenant = self.groups.get(&id).map_or("", |group| &*group.tenant);
@@ -137,23 +137,13 @@ impl Mirror {
     }
 
     fn can_serve(&self) -> bool {
-        let shares = self.shares(1);
+        let shares = self.shares();
         self.serving.any(|tenant| shares.grant(&self.tenants, tenant, 1) > 0)
     }
 
-    fn shares(&self, wanted: usize) -> Shares {
+    fn shares(&self) -> Shares {
         let slots = Slots { total: self.limits.slots, in_flight: self.in_flight };
-        // Counting takes a while, and with many free slots it does not matter.
-        let tenants = if slots.are_scarce(wanted) { self.active_tenants() } else { 1 };
-        let bytes = (self.in_flight_bytes, self.limits.in_flight_bytes);
-        Shares { slots, tenants, bytes }
-    }
-
-    /// How many tenants have messages in flight, or messages that could be.
-    fn active_tenants(&self) -> usize {
-        let busy =
-            self.tenants.iter().filter(|(name, counts)| counts.in_flight > 0 && !self.serving.has(*name));
-        self.serving.tenants() + busy.count()
+        Shares { slots, bytes: (self.in_flight_bytes, self.limits.in_flight_bytes) }
     }
 
     /// The next messages of the group whose turn it is.
@@ -318,10 +308,9 @@ impl Mirror {
     }
 }
 
-/// The slots, and how many tenants share them.
+/// What tenants share.
 struct Shares {
     slots: Slots,
-    tenants: usize,
     /// The bytes of bodies in flight, and how many there may be.
     bytes: (u64, u64),
 }
@@ -332,7 +321,7 @@ impl Shares {
             counts.get(tenant).map_or((0, 0), |counts| (counts.in_flight, counts.in_flight_bytes));
         let (total, limit) = self.bytes;
         let has_room = HeldBytes { total, of_tenant }.has_room(limit);
-        if has_room { self.slots.grant(wanted, in_flight, self.tenants) } else { 0 }
+        if has_room { self.slots.grant(wanted, in_flight) } else { 0 }
     }
 }
 
