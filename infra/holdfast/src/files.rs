@@ -1,6 +1,7 @@
 //! How many files this process may open, and how they are shared: attempts come first, and the API gets what they leave.
 
 use anyhow::{Context, Result, ensure};
+use holdfast_egress::MAX_OVERTAKEN;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::server::{Bounds, CLOSING_PARTS};
@@ -8,6 +9,8 @@ use crate::settings::{Mode, Settings};
 
 /// The database with its readers, the log, the runtime, and files that are open only for a moment.
 const RESERVED_FILES: u64 = 64;
+/// Connections to receivers that are opened without an attempt that waits for them.
+const FILES_WITHOUT_ATTEMPTS: u64 = MAX_OVERTAKEN as u64;
 /// The connection of an attempt, and a name lookup or the connection of an earlier attempt that is kept for reuse.
 const FILES_PER_ATTEMPT: u64 = 2;
 /// More than a busy producer opens.
@@ -33,7 +36,7 @@ pub(crate) fn raise_limit() -> Result<u64> {
 /// How many API connections `limit` files leave when all attempts are running.
 pub(crate) fn bound_connections(limit: u64, settings: &Settings) -> Result<Bounds> {
     let attempts = (settings.first_concurrency + settings.retry_concurrency) as u64;
-    let taken = RESERVED_FILES + attempts * FILES_PER_ATTEMPT;
+    let taken = RESERVED_FILES + FILES_WITHOUT_ATTEMPTS + attempts * FILES_PER_ATTEMPT;
     let needed = taken + MIN_CONNECTIONS + MIN_CONNECTIONS / CLOSING_PARTS as u64;
     ensure!(
         limit >= needed,

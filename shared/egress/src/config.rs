@@ -34,7 +34,8 @@ impl EgressConfig {
     }
 }
 
-/// What look-ups of names may use. Beyond a limit, an attempt ends as a shortage of ours and not as a failure of its URL.
+/// What look-ups of names may use. Beyond a limit, an attempt waits for a moment or uses an expired answer. Without one, it ends as a
+/// shortage of ours and not as a failure of its URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupLimits {
     /// Look-ups under way that one tenant has started. Attempts that wait for the same name share one.

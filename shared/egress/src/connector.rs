@@ -20,12 +20,13 @@ use tower_service::Service;
 use crate::handshakes::Handshakes;
 use crate::idle::IdleConnections;
 use crate::meter::Metered;
+use crate::overtaken::Overtaken;
 use crate::resolver::{self, GuardedResolver};
 
 /// Finds dead connections that HTTP/1.1 keeps open, in seconds.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-type BoxError = Box<dyn Error + Send + Sync>;
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
 /// The proxy as the client uses it.
@@ -38,9 +39,10 @@ pub(crate) struct ProxyRoute {
 #[derive(Clone)]
 pub(crate) struct Connector {
     route: Route,
-    /// Ends a connection attempt that goes on without its attempt, because another connection became free first.
+    /// Ends a connection that is still opened after its attempt has ended.
     timeout: Duration,
     handshakes: Handshakes,
+    overtaken: Overtaken,
 }
 
 #[derive(Clone)]
@@ -83,7 +85,7 @@ impl Connector {
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Connector { route, timeout, handshakes: Handshakes::new(threads) }
+        Connector { route, timeout, handshakes: Handshakes::new(threads), overtaken: Overtaken::new() }
     }
 }
 
@@ -116,7 +118,9 @@ impl Service<Uri> for Connector {
             }
         };
         let timeout = self.timeout;
-        let connecting = self.handshakes.in_turns(resolver::current_tenant(), connecting);
+        let tenant = resolver::current_tenant();
+        let connecting = self.handshakes.in_turns(tenant.clone(), connecting);
+        let connecting = self.overtaken.limit(tenant, connecting);
         Box::pin(async move {
             let connected = tokio::time::timeout(timeout, connecting).await;
             connected.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))

@@ -18,7 +18,8 @@
 //! - At most [`MAX_ATTEMPT_BYTES`] are read for an attempt, counted from the first byte of the connection, at most
 //!   [`MAX_RESPONSE_BYTES`] of them as the response's body, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is invisible.
 //!
-//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them, and `idle` limits how many are kept. `lookup` asks the name servers, `names`
+//! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them, `idle` limits how many are kept, and `overtaken`
+//! how many are opened without an attempt that waits for them. `lookup` asks the name servers, `names`
 //! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
@@ -34,6 +35,7 @@ mod idle;
 mod lookup;
 mod meter;
 mod names;
+mod overtaken;
 mod resolver;
 mod response;
 mod retry_after;
@@ -44,5 +46,6 @@ pub use client::BuildError;
 pub use config::{EgressConfig, LookupLimits};
 pub use lookup::{Answer, Lookup, LookupError, SystemLookup};
 pub use meter::MAX_ATTEMPT_BYTES;
+pub use overtaken::MAX_OVERTAKEN;
 pub use response::{MAX_EXCERPT_BYTES, MAX_RESPONSE_BYTES, MAX_RESPONSE_PIECES};
 pub use sender::{HttpSender, sender};

@@ -106,6 +106,19 @@ impl Meter {
         self.use_again(&mut allowance);
     }
 
+    /// Counts it as idle although no attempt has used it yet.
+    pub(crate) fn keep_unused(self: &Arc<Meter>) {
+        let unwanted = self.keep(&mut self.lock());
+        close(unwanted);
+    }
+
+    /// Returns which one is to be closed for it, when this one is not locked any more.
+    fn keep(self: &Arc<Meter>, allowance: &mut Allowance) -> Option<KeptConnection> {
+        let (number, oldest) = self.idle.keep(Arc::downgrade(self));
+        allowance.idle_number = Some(number);
+        oldest
+    }
+
     fn use_again(&self, allowance: &mut Allowance) {
         allowance.is_unwanted = false;
         if let Some(number) = allowance.idle_number.take() {
@@ -164,22 +177,24 @@ impl Drop for MeteredAttempt {
             allowance.is_given_up = true;
             allowance.wake();
         } else if allowance.attempts == 0 {
-            let (number, oldest) = self.meter.idle.keep(Arc::downgrade(&self.meter));
-            allowance.idle_number = Some(number);
-            unwanted = oldest;
+            unwanted = self.meter.keep(&mut allowance);
         }
         allowance.bytes_left = match allowance.attempts {
             // For the next attempt on this connection, whose first bytes may come before it is counted.
             0 => MAX_ATTEMPT_BYTES,
             others => allowance.bytes_left.min(MAX_ATTEMPT_BYTES * others),
         };
-        // Two connections are never locked at the same time.
         drop(allowance);
-        if let Some(KeptConnection { number, meter }) = unwanted
-            && let Some(meter) = meter.upgrade()
-        {
-            meter.close_idle(number);
-        }
+        close(unwanted);
+    }
+}
+
+/// Two connections are never locked at the same time.
+fn close(unwanted: Option<KeptConnection>) {
+    if let Some(KeptConnection { number, meter }) = unwanted
+        && let Some(meter) = meter.upgrade()
+    {
+        meter.close_idle(number);
     }
 }
 

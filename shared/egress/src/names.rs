@@ -17,6 +17,12 @@ use crate::lookup::{Lookup, LookupError};
 /// Short, so that the budget holds in any second and not only in those that begin with a window: five windows touch one second.
 const BUDGET_WINDOW: Duration = Duration::from_millis(250);
 const BUDGET_WINDOWS_PER_SECOND: u32 = 4;
+/// How long a look-up that is beyond a limit waits, so that the attempt still has time for its connection and response.
+const MAX_WAIT: Duration = Duration::from_millis(500);
+/// How long after its time to live an answer may still be used if it cannot be renewed within the limits.
+const MAX_EXPIRED: Duration = Duration::from_secs(300);
+/// This part of a limit, a quarter, is kept for tenants that have nothing of it.
+const KEPT_PART: u32 = 4;
 /// How many addresses of a name are used, of IPv4 and of IPv6 each.
 const MAX_PER_FAMILY: usize = 8;
 /// What a look-up without an answer costs besides its two packets: the resolver repeats both twice, and asks for the root.
@@ -33,6 +39,14 @@ pub(crate) enum NameError {
 
 type Outcome = Result<Arc<[IpAddr]>, NameError>;
 type SharedLookup = Shared<BoxFuture<'static, Outcome>>;
+
+/// A look-up would be beyond a limit.
+struct Full {
+    /// When the next window of the budget begins.
+    retry_at: Instant,
+    /// The last answer, if it has not expired long ago.
+    expired: Option<Arc<[IpAddr]>>,
+}
 
 /// Resolves names. Concurrent calls for a name share one look-up, which is cancelled with the last of them.
 #[derive(Clone)]
@@ -80,19 +94,36 @@ impl Names {
         Names { lookup, limits, deadline, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// `tenant` is whose limits count; `None` for names of the operator.
+    /// `tenant` is whose limits count; `None` for names of the operator. A look-up that is beyond a limit waits for the next windows
+    /// of the budget. If that is in vain, the last answer is used though it has expired: its addresses are checked like any others.
     pub(crate) async fn resolve(&self, tenant: Option<&Tenant>, name: &str) -> Outcome {
-        let joined = self.join(tenant, name)?;
-        joined.await
+        let give_up_at = Instant::now() + self.deadline.min(MAX_WAIT);
+        let mut has_waited = false;
+        loop {
+            let (retry_at, expired) = match self.join(tenant, name) {
+                Ok(joined) => return joined.await,
+                Err(Full { retry_at, expired }) => (retry_at, expired),
+            };
+            let waits = retry_at <= give_up_at && !(has_waited && expired.is_some());
+            if !waits {
+                return expired.ok_or(NameError::Shortage(Shortage::Resolver));
+            }
+            tokio::time::sleep_until(retry_at).await;
+            has_waited = true;
+        }
     }
 
     /// The look-up that is under way or a new one; ready at once when the answer is known.
-    fn join(&self, tenant: Option<&Tenant>, name: &str) -> Result<SharedLookup, NameError> {
+    fn join(&self, tenant: Option<&Tenant>, name: &str) -> Result<SharedLookup, Full> {
         let now = Instant::now();
         let mut state = lock(&self.state);
+        let mut expired = None;
         match state.entries.get(name) {
             Some(Entry::Known { outcome, until }) if now < *until => {
                 return Ok(std::future::ready(outcome.clone()).boxed().shared());
+            }
+            Some(Entry::Known { outcome: Ok(addresses), until }) if now < *until + MAX_EXPIRED => {
+                expired = Some(Arc::clone(addresses));
             }
             Some(Entry::UnderWay { lookup, .. }) => {
                 if let Some(lookup) = lookup.upgrade() {
@@ -101,7 +132,9 @@ impl Names {
             }
             _ => {}
         }
-        let slot = self.take_slot(&mut state, tenant, name, now)?;
+        let Some(slot) = self.take_slot(&mut state, tenant, name, now) else {
+            return Err(Full { retry_at: state.window_ends, expired });
+        };
         let number = slot.number;
         let lookup = self.clone().look_up(slot).boxed().shared();
         state.make_room(self.limits.max_names, now);
@@ -111,31 +144,35 @@ impl Names {
         Ok(lookup)
     }
 
+    /// `None`: it is beyond a limit.
     fn take_slot(
         &self,
         state: &mut State,
         tenant: Option<&Tenant>,
         name: &str,
         now: Instant,
-    ) -> Result<Slot, NameError> {
+    ) -> Option<Slot> {
         if now >= state.window_ends {
             state.sent = Usage::default();
             state.window_ends = now + BUDGET_WINDOW;
         }
-        let LookupLimits { max_per_tenant, max_in_all, max_per_second, .. } = self.limits;
-        let max_per_window = max_per_second.div_ceil(BUDGET_WINDOWS_PER_SECOND);
+        let LookupLimits { max_per_tenant, max_in_all, .. } = self.limits;
         let has_room = state.under_way.of(tenant) < max_per_tenant
             && state.under_way.has_room(tenant, max_in_all)
-            && state.sent.has_room(tenant, max_per_window);
+            && state.sent.has_room(tenant, self.max_per_window());
         if !has_room {
-            return Err(NameError::Shortage(Shortage::Resolver));
+            return None;
         }
         state.under_way.add(tenant, 1);
         state.sent.add(tenant, 1);
         state.lookups += 1;
         let number = state.lookups;
-        let state = Arc::clone(&self.state);
-        Ok(Slot { name: name.to_owned(), tenant: tenant.cloned(), number, state })
+        let names = self.clone();
+        Some(Slot { name: name.to_owned(), tenant: tenant.cloned(), number, names })
+    }
+
+    fn max_per_window(&self) -> u32 {
+        self.limits.max_per_second.div_ceil(BUDGET_WINDOWS_PER_SECOND)
     }
 
     async fn look_up(self, slot: Slot) -> Outcome {
@@ -198,14 +235,15 @@ struct Slot {
     name: String,
     tenant: Option<Tenant>,
     number: u64,
-    state: Arc<Mutex<State>>,
+    names: Names,
 }
 
 impl Slot {
     fn finish(self, outcome: &Outcome, ttl: Duration) {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.names.state);
         if matches!(outcome, Err(NameError::Hangs(_))) {
-            state.sent.add(self.tenant.as_ref(), REPEATED_LOOKUPS);
+            let max = self.names.max_per_window();
+            state.sent.charge(self.tenant.as_ref(), REPEATED_LOOKUPS, max);
         }
         if ttl.is_zero() {
             state.entries.remove(&self.name);
@@ -218,7 +256,7 @@ impl Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = lock(&self.state);
+        let mut state = lock(&self.names.state);
         state.under_way.remove(self.tenant.as_ref());
         let is_own = matches!(state.entries.get(&self.name), Some(Entry::UnderWay { number, .. }) if *number == self.number);
         if is_own {
@@ -239,14 +277,27 @@ impl Usage {
         self.by_tenant.get(&tenant.cloned()).copied().unwrap_or(0)
     }
 
-    /// The first half of a limit is for every tenant that wants some. The second half is only for tenants below an equal share of
-    /// it, so that one that uses all it can get leaves something to the others.
+    /// The first half of a limit is for every tenant that wants some. What follows is only for tenants below an equal share of a half,
+    /// so that one that uses all it can get leaves something to the others. The last part is for tenants that have none, one for each.
     fn has_room(&self, tenant: Option<&Tenant>, max: u32) -> bool {
         let half = max / 2;
         let used = self.of(tenant);
         let tenants = self.by_tenant.len() + usize::from(used == 0);
         let share = (half / u32::try_from(tenants).unwrap_or(u32::MAX)).max(1);
-        self.total < max && (self.total < half || used < share)
+        let max_of_tenant = match self.total {
+            total if total < half => u32::MAX,
+            total if total < max - max / KEPT_PART => share,
+            total if total < max => 1,
+            _ => 0,
+        };
+        used < max_of_tenant
+    }
+
+    /// Counts what was used without being asked for. It takes nothing from the part that is kept.
+    fn charge(&mut self, tenant: Option<&Tenant>, count: u32, max: u32) {
+        let total = self.total.max((self.total + count).min(max - max / KEPT_PART));
+        self.add(tenant, count);
+        self.total = total;
     }
 
     fn add(&mut self, tenant: Option<&Tenant>, count: u32) {

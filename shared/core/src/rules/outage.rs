@@ -4,6 +4,7 @@
 //! who failed. Receivers that were failing before say nothing about our network, and those of one tenant may share a network that is down.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::ids::Tenant;
@@ -26,37 +27,65 @@ pub struct Host {
 }
 
 /// The healthy hosts that fell silent since the last success, and when each was last silent.
+///
+/// One is added for every attempt that fails in an outage, so that no step looks at all of them.
 #[derive(Debug, Default)]
-pub struct Silences(BTreeMap<Host, Timestamp>);
+pub struct Silences {
+    by_host: BTreeMap<Arc<Host>, Timestamp>,
+    by_time: BTreeSet<(Timestamp, Arc<Host>)>,
+    /// How many of the hosts have this name.
+    names: BTreeMap<String, usize>,
+    /// How many of the hosts are this tenant's.
+    tenants: BTreeMap<Tenant, usize>,
+}
 
 impl Silences {
     /// An attempt succeeded: our network works.
     pub fn success(&mut self) {
-        self.0.clear();
+        *self = Silences::default();
     }
 
     /// An attempt got no byte of an answer. `was_failing`: nor did the host answer the attempts before this one, as far as its URL's
     /// health says.
-    pub fn silence(&mut self, host: Host, was_failing: bool, now_real: Timestamp) {
-        self.0.retain(|_, at| now_real.since(*at) <= WINDOW);
+    pub fn silence(&mut self, host: &Host, was_failing: bool, now_real: Timestamp) {
+        while self.by_time.first().is_some_and(|(at, _)| now_real.since(*at) > WINDOW) {
+            let oldest = self.by_time.pop_first();
+            oldest.and_then(|(_, host)| self.forget(&host));
+        }
         // One that fell silent within this trouble is failing now, and is still a witness.
-        let is_new = !self.0.contains_key(&host);
-        if is_new && (was_failing || self.0.len() >= MAX_REMEMBERED) {
+        let is_new = !self.by_host.contains_key(host);
+        if is_new && (was_failing || self.by_host.len() >= MAX_REMEMBERED) {
             return;
         }
-        self.0.insert(host, now_real);
+        let host = self.forget(host).unwrap_or_else(|| Arc::new(host.clone()));
+        *self.names.entry(host.name.clone()).or_default() += 1;
+        *self.tenants.entry(host.tenant.clone()).or_default() += 1;
+        self.by_time.insert((now_real, Arc::clone(&host)));
+        self.by_host.insert(host, now_real);
+    }
+
+    fn forget(&mut self, host: &Host) -> Option<Arc<Host>> {
+        let (host, at) = self.by_host.remove_entry(host)?;
+        decrement(&mut self.names, &host.name);
+        decrement(&mut self.tenants, &host.tenant);
+        self.by_time.remove(&(at, Arc::clone(&host)));
+        Some(host)
     }
 
     /// Whether this silence is our network's and not the host's.
     #[must_use]
     pub fn is_ours(&self, host: &Host) -> bool {
-        self.0.contains_key(host) && self.is_outage()
+        let is_outage = self.names.len() >= MIN_HOSTS && self.tenants.len() >= MIN_TENANTS;
+        is_outage && self.by_host.contains_key(host)
     }
+}
 
-    fn is_outage(&self) -> bool {
-        let names: BTreeSet<&str> = self.0.keys().map(|host| host.name.as_str()).collect();
-        let tenants: BTreeSet<&Tenant> = self.0.keys().map(|host| &host.tenant).collect();
-        names.len() >= MIN_HOSTS && tenants.len() >= MIN_TENANTS
+fn decrement<K: Ord>(counts: &mut BTreeMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 
@@ -78,7 +107,7 @@ mod tests {
     fn after(silences: &[Silence]) -> Silences {
         let mut seen = Silences::default();
         for (tenant, name, was_failing, second) in silences {
-            seen.silence(host(tenant, name), *was_failing, at(*second));
+            seen.silence(&host(tenant, name), *was_failing, at(*second));
         }
         seen
     }
@@ -117,7 +146,7 @@ mod tests {
         let fifty: Vec<String> = (0..50).map(|n| format!("host{n}")).collect();
         let mut seen = Silences::default();
         for name in &fifty {
-            seen.silence(host("a", name), false, at(0));
+            seen.silence(&host("a", name), false, at(0));
         }
         assert!(!seen.is_ours(&host("a", "host7")), "fifty dead names of one tenant");
     }
@@ -127,7 +156,7 @@ mod tests {
         let mut seen = after(&OUTAGE);
         seen.success();
         assert!(!seen.is_ours(&host("a", "one")));
-        seen.silence(host("a", "one"), true, at(61));
+        seen.silence(&host("a", "one"), true, at(61));
         assert!(!seen.is_ours(&host("a", "one")));
     }
 
@@ -137,11 +166,11 @@ mod tests {
         for second in (60..400).step_by(20) {
             for (tenant, name, ..) in OUTAGE {
                 // By now their health says that they were failing before.
-                seen.silence(host(tenant, name), true, at(second));
+                seen.silence(&host(tenant, name), true, at(second));
             }
             assert!(seen.is_ours(&host("b", "four")), "{second}");
         }
-        seen.silence(host("a", "one"), true, at(500));
+        seen.silence(&host("a", "one"), true, at(500));
         assert!(!seen.is_ours(&host("a", "one")), "a minute of rest");
     }
 
@@ -149,8 +178,29 @@ mod tests {
     fn memory_is_bounded() {
         let mut seen = Silences::default();
         for n in 0..MAX_REMEMBERED * 2 {
-            seen.silence(host("a", &n.to_string()), false, at(0));
+            seen.silence(&host("a", &n.to_string()), false, at(0));
         }
-        assert_eq!(seen.0.len(), MAX_REMEMBERED);
+        assert_eq!(seen.by_host.len(), MAX_REMEMBERED);
+        seen.silence(&host("b", "last"), false, at(61));
+        let counts = (seen.by_host.len(), seen.by_time.len(), seen.names.len(), seen.tenants.len());
+        assert_eq!(counts, (1, 1, 1, 1));
+    }
+
+    /// How long some silences of few hosts and of many take. Whether a hundred times as many are remembered must hardly matter.
+    #[test]
+    fn the_work_for_a_silence_does_not_grow_with_what_is_remembered() {
+        let time_with = |hosts: usize| {
+            let hosts: Vec<Host> = (0..hosts).map(|n| host(["a", "b"][n % 2], &n.to_string())).collect();
+            let mut seen = Silences::default();
+            #[expect(clippy::disallowed_methods, reason = "the time that it takes is what is tested")]
+            let started = std::time::Instant::now();
+            for (n, host) in hosts.iter().cycle().take(20_000).enumerate() {
+                seen.silence(host, false, Timestamp::from_millis(n as i64));
+                assert_eq!(seen.is_ours(host), n >= MIN_HOSTS - 1);
+            }
+            started.elapsed()
+        };
+        let (few, many) = (time_with(MAX_REMEMBERED / 100), time_with(MAX_REMEMBERED));
+        assert!(many < few * 10, "{few:?} for few, {many:?} for many");
     }
 }

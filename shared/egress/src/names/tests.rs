@@ -164,22 +164,94 @@ async fn look_ups_of_all_tenants_are_limited_and_a_new_tenant_still_gets_some() 
     assert!(zone.max_under_way.load(Ordering::SeqCst) <= 256);
 }
 
+/// Starts look-ups of this many names of a tenant without waiting for them.
+fn flood<'a>(
+    names: &'a Names,
+    tenant: &'a Tenant,
+    kind: &'a str,
+    count: usize,
+) -> BoxFuture<'a, Vec<Outcome>> {
+    let all = (0..count)
+        .map(move |at| async move { names.resolve(Some(tenant), &format!("{kind}-{at}.{tenant}")).await });
+    let mut all = join_all(all).boxed();
+    assert!((&mut all).now_or_never().is_none());
+    all
+}
+
 #[tokio::test(start_paused = true)]
-async fn look_ups_per_second_are_limited_and_shared() {
-    let (zone, names) = names(LookupLimits { max_per_second: 400, ..LookupLimits::default() });
-    let (greedy, modest) = (tenant(1), tenant(2));
-    let mut served = 0;
-    for window in 0..4 {
-        for at in 0..1_000 {
-            let outcome = names.resolve(Some(&greedy), &format!("ok-{at}.{window}")).await;
-            assert!(outcome.is_ok() || outcome == BUSY);
-        }
-        served += usize::from(names.resolve(Some(&modest), &format!("ok.{window}")).await.is_ok());
-        advance(BUDGET_WINDOW).await;
+async fn look_ups_per_second_are_limited_and_wait_for_their_turn() {
+    let limits = LookupLimits { max_per_tenant: 1_000, max_in_all: 1_000, ..LookupLimits::default() };
+    let (zone, names) = names(limits);
+    let started = Instant::now();
+    let greedy = tenant(1);
+    let outcomes = flood(&names, &greedy, "ok", 1_000).await;
+    assert!(started.elapsed() <= MAX_WAIT, "{:?}", started.elapsed());
+    assert!(outcomes.iter().all(|outcome| outcome.is_ok() || *outcome == BUSY));
+    let served = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    assert_eq!(served, zone.asked());
+    assert!((120..=300).contains(&served), "{served} look-ups in three windows");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_that_had_no_look_up_has_one_though_twenty_others_want_all() {
+    for kind in ["ok", "hang"] {
+        let (zone, names) = names(LookupLimits::default());
+        let attackers: Vec<Tenant> = (0..20).map(tenant).collect();
+        let victims: Vec<Tenant> = (100..108).map(tenant).collect();
+        let attack = join_all(attackers.iter().map(|attacker| flood(&names, attacker, kind, 100)));
+        let others = async {
+            // The charges for look-ups that hang are in the third second.
+            for second in 0..4 {
+                let started = Instant::now();
+                for victim in &victims {
+                    let name = format!("ok-{second}.{victim}");
+                    assert!(names.resolve(Some(victim), &name).await.is_ok(), "{kind}: {name}");
+                }
+                assert!(
+                    started.elapsed() < BUDGET_WINDOW,
+                    "{kind}, second {second}: {:?}",
+                    started.elapsed()
+                );
+                advance(Duration::from_secs(1)).await;
+            }
+        };
+        futures_util::future::join(attack, others).await;
+        assert!(zone.max_under_way.load(Ordering::SeqCst) <= 256);
     }
-    assert_eq!(served, 4, "the greedy tenant left nothing");
-    assert!(zone.asked() <= 400, "{} look-ups in one second", zone.asked());
-    assert!(zone.asked() >= 200, "only {} look-ups in one second", zone.asked());
+}
+
+#[test]
+fn what_hanging_names_cost_takes_nothing_from_the_part_that_is_kept() {
+    let (hangs, other) = (tenant(1), tenant(2));
+    let mut sent = Usage::default();
+    for _ in 0..32 {
+        sent.charge(Some(&hangs), REPEATED_LOOKUPS, 100);
+    }
+    assert_eq!((sent.of(Some(&hangs)), sent.total), (96, 75));
+    assert!(!sent.has_room(Some(&hangs), 100));
+    assert!(sent.has_room(Some(&other), 100));
+    sent.add(Some(&other), 25);
+    sent.charge(Some(&hangs), REPEATED_LOOKUPS, 100);
+    assert_eq!(sent.total, 100);
+    assert!(!sent.has_room(Some(&tenant(3)), 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_renewed_is_used_though_it_has_expired() {
+    let (zone, names) = names(LookupLimits { max_per_tenant: 1, ..unhurried() });
+    let tenant = tenant(1);
+    let known = names.resolve(Some(&tenant), "ttl-60").await;
+    assert!(known.is_ok());
+    advance(Duration::from_secs(61)).await;
+    let hanging = flood(&names, &tenant, "hang", 1);
+    let started = Instant::now();
+    assert_eq!(names.resolve(Some(&tenant), "ttl-60").await, known);
+    assert!(started.elapsed() <= BUDGET_WINDOW);
+    assert_eq!(zone.asked(), 2, "only the one that hangs and the one before");
+    drop(hanging);
+    advance(MAX_EXPIRED).await;
+    let _hanging = flood(&names, &tenant, "hang", 1);
+    assert_eq!(names.resolve(Some(&tenant), "ttl-60").await, BUSY, "it expired too long ago");
 }
 
 #[tokio::test(start_paused = true)]

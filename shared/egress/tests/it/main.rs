@@ -6,6 +6,7 @@ mod failures;
 mod floods;
 mod guarded;
 mod names;
+mod overtaken;
 mod proxied;
 mod receiver;
 mod requests;

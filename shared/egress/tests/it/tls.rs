@@ -47,15 +47,7 @@ impl TlsReceiver {
         certificate: Vec<u8>,
         alpn: &[&[u8]],
     ) -> TlsReceiver {
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)
-            .unwrap();
-        config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let acceptor = acceptor(chain, key, alpn);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}/hook?token=hidden", listener.local_addr().unwrap());
         let mut server = JoinSet::new();
@@ -73,8 +65,27 @@ impl TlsReceiver {
     }
 }
 
+fn acceptor(chain: Vec<CertificateDer<'static>>, key: &KeyPair, alpn: &[&[u8]]) -> TlsAcceptor {
+    let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .unwrap();
+    config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// For this machine, with its certificate.
+pub(crate) fn acceptor_here() -> (TlsAcceptor, Vec<u8>) {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let certificate = made.cert.der().clone();
+    (acceptor(vec![certificate.clone()], &made.signing_key, &[]), certificate.to_vec())
+}
+
 /// Errors are ignored: the sender's side of each test asserts them.
-async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
+pub(crate) async fn serve(acceptor: TlsAcceptor, stream: TcpStream) {
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(|request: Request<Incoming>| async move {
         Ok::<_, Infallible>(Response::new(Full::new(Bytes::from(format!("{:?}", request.version())))))

@@ -24,11 +24,11 @@ impl Outage {
 
     /// Marks those that failed because of our network, and not because of their receivers.
     fn judge(&self, attempted: &mut [(Slot, Attempted)], now_real: Timestamp) {
-        let mut silences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let silent: Vec<Option<Host>> = attempted.iter().map(|(_, one)| host_if_silent(one)).collect();
+        let mut silences = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for ((_, one), host) in attempted.iter().zip(&silent) {
             if let Some(host) = host {
-                silences.silence(host.clone(), one.ready.allowed_by.is_failing, now_real);
+                silences.silence(host, one.ready.allowed_by.is_failing, now_real);
             }
         }
         if attempted.iter().any(|(_, one)| one.succeeded()) {
