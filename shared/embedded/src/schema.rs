@@ -99,6 +99,17 @@ pub(crate) const MIGRATIONS: &[&str] = &[
                 instr(substr(partition, instr(partition, '#') + 1) || '#', '#') - 1)) VIRTUAL;
      DROP INDEX records_by_look;
      CREATE INDEX records_by_look ON records (look_shard, look_tenant, look_at) WHERE look_at IS NOT NULL;",
+    // `stored` has the bytes of each tenant's bodies. A body is never changed, so two triggers keep it.
+    "CREATE TABLE stored (tenant TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+     INSERT INTO stored SELECT tenant, sum(length(body)) FROM bodies GROUP BY tenant;
+     CREATE TRIGGER stored_insert AFTER INSERT ON bodies BEGIN
+         INSERT INTO stored VALUES (new.tenant, length(new.body))
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER stored_delete AFTER DELETE ON bodies BEGIN
+         UPDATE stored SET bytes = bytes - length(old.body) WHERE tenant = old.tenant;
+         DELETE FROM stored WHERE tenant = old.tenant AND bytes <= 0;
+     END;",
 ];
 
 /// The version of the schema that this release writes.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use holdfast_core::ids::{JobId, UrlId};
-use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Store};
+use holdfast_core::ports::{Backlog, Delay, Inbox, Outgoing, Queue, QueueName, Store};
 use holdfast_core::records::{Message, Record, UrlRecord};
 use holdfast_core::time::Timestamp;
 use holdfast_sim::{VirtualClock, block_on};
@@ -36,6 +36,10 @@ fn write_old_folder(dir: &Path) {
         let put = "INSERT INTO messages VALUES (?1, 1, 1, 0, 0, 0, 0, ?2, ?3)";
         connection.execute(put, params![id, payload, checksum::of(&[], &payload)]).unwrap();
     }
+    for (tenant, event_key, bytes) in [("a", "1", 10), ("a", "2", 20), ("b", "1", 5)] {
+        let put = "INSERT INTO bodies VALUES (?1, ?2, 1, zeroblob(?3), 0)";
+        connection.execute(put, params![tenant, event_key, bytes]).unwrap();
+    }
     for record in ["a", "b"].map(url) {
         let (key, data) = (record.key(), record.encode());
         let put =
@@ -58,6 +62,12 @@ fn a_folder_of_the_first_schema_is_brought_up_to_date() {
             let overdue = embedded.store.overdue(record.key().sweep_shard(), NOW, 10).await.unwrap();
             assert!(overdue.iter().any(|found| found.record == record), "{}", record.key());
         }
+        for (tenant, bytes) in [("a", 30), ("b", 5), ("c", 0)] {
+            let stored = embedded.backlog.stored_bytes(&tenant.into()).await.unwrap();
+            assert_eq!(stored, Some(bytes), "{tenant}");
+        }
+        embedded.purge(NOW, 100).await.unwrap();
+        assert_eq!(embedded.backlog.stored_bytes(&"a".into()).await.unwrap(), Some(0));
         // Tickets of before are all received. Of those that are sent now, one is.
         for _ in 0..2 {
             let sent = vec![Outgoing { message: ticket(), delay: Delay::NONE }];
