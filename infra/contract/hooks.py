@@ -17,7 +17,7 @@ KEPT = json.loads(os.environ["CONTRACT_KEPT"])
 TENANT = "default"
 BUILT_IN_KEY = "built-in"
 # Generated quotas would refuse later requests of this run.
-QUOTAS = ("events_per_second", "subscriptions", "waiting_bytes")
+QUOTAS = ("events_per_second", "subscriptions", "waiting_bytes", "stored_bytes")
 MIN_QUOTA = 1_000_000_000
 NO_SUBSCRIPTION = "sub_00000000000000000000000000"
 

@@ -98,6 +98,9 @@ fn over_quota(refused: &OverQuota) -> Problem {
         OverQuota::Waiting { largest: Some((id, url, bytes)), .. } => format!(
             "Not accepted: {refused}, {bytes} of them to {url} ({id}); fix that receiver, enable the URL, delete its subscription, {raise}"
         ),
+        OverQuota::Stored { .. } => format!(
+            "Not accepted: {refused}; post again when older events have been removed, post smaller events, {raise}"
+        ),
     };
     Problem::too_many(wait, detail)
 }

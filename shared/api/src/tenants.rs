@@ -27,6 +27,7 @@ struct QuotasJson {
     events_per_second: Option<u64>,
     subscriptions: Option<u64>,
     waiting_bytes: Option<u64>,
+    stored_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -35,15 +36,22 @@ struct UsageJson {
     /// On one machine only.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_bytes: Option<u64>,
+    /// The same.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored_bytes: Option<u64>,
 }
 
 impl<'a> TenantJson<'a> {
     fn of(view: &'a TenantView) -> TenantJson<'a> {
-        let Quotas { events_per_second, subscriptions, waiting_bytes } = view.quotas;
+        let Quotas { events_per_second, subscriptions, waiting_bytes, stored_bytes } = view.quotas;
         TenantJson {
             tenant: view.tenant.as_str(),
-            quotas: QuotasJson { events_per_second, subscriptions, waiting_bytes },
-            usage: UsageJson { subscriptions: view.subscriptions, waiting_bytes: view.waiting_bytes },
+            quotas: QuotasJson { events_per_second, subscriptions, waiting_bytes, stored_bytes },
+            usage: UsageJson {
+                subscriptions: view.subscriptions,
+                waiting_bytes: view.waiting_bytes,
+                stored_bytes: view.stored_bytes,
+            },
             warnings: view.warnings.iter().map(ToString::to_string).collect(),
         }
     }
@@ -59,9 +67,9 @@ pub(crate) async fn update(
 ) -> Result<Response, Problem> {
     let (patch, _held) = body.parse(parse_patch).await?;
     let view = engine.set_quotas(&tenant, patch).await.map_err(|error| match error {
-        SetQuotasError::WaitingNotCounted => Problem::invalid_field(
-            Quota::WaitingBytes.as_str(),
-            "is for one machine only, because waiting bytes are not counted on AWS; leave it out",
+        SetQuotasError::NotCounted(quota) => Problem::invalid_field(
+            quota.as_str(),
+            "is for one machine only, because these bytes are not counted on AWS; leave it out",
         ),
         SetQuotasError::Unavailable(error) => error.into(),
     })?;
@@ -75,6 +83,7 @@ pub(crate) fn parse_patch(body: &[u8]) -> Result<QuotaPatch, Problem> {
         events_per_second: parse_quota(&mut fields, Quota::EventsPerSecond),
         subscriptions: parse_quota(&mut fields, Quota::Subscriptions),
         waiting_bytes: parse_quota(&mut fields, Quota::WaitingBytes),
+        stored_bytes: parse_quota(&mut fields, Quota::StoredBytes),
     };
     let errors = fields.finish();
     if errors.is_empty() { Ok(patch) } else { Err(Problem::invalid(errors)) }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{Backlog, StoreError, Waiting};
 use holdfast_core::records::DeliveryRecord;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::queue::EmbeddedQueue;
 use crate::readers::Readers;
@@ -26,6 +26,10 @@ impl Backlog for EmbeddedBacklog {
         let recorded = self.readers.read(|connection| recorded_bytes(connection, tenant))?;
         Ok(Some(recorded + self.queue.queued_bytes(tenant)))
     }
+
+    async fn stored_bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
+        Ok(Some(self.readers.read(|connection| stored_bytes(connection, tenant))?))
+    }
 }
 
 /// The bytes of bodies of deliveries that have a record and are waiting or parked, by URL.
@@ -46,6 +50,12 @@ fn recorded_bytes(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<
     let mut statement = connection.prepare_cached(sum)?;
     let bytes: i64 = statement.query_row([&prefix, &end], |row| row.get(0))?;
     Ok(u64::try_from(bytes).unwrap_or(0))
+}
+
+fn stored_bytes(connection: &Connection, tenant: &Tenant) -> rusqlite::Result<u64> {
+    let mut statement = connection.prepare_cached("SELECT bytes FROM stored WHERE tenant = ?1")?;
+    let bytes = statement.query_row([tenant.as_str()], |row| row.get::<_, i64>(0)).optional()?;
+    Ok(bytes.map_or(0, |bytes| u64::try_from(bytes).unwrap_or(0)))
 }
 
 /// Every list of a URL of this tenant is from the first of these up to the second, and no other is: a tenant's name holds no `#`,

@@ -22,9 +22,10 @@ fn body_key(n: u32) -> BodyKey {
     BodyKey { tenant: "default".into(), event_key: EventKey::of(&n.to_string(), Timestamp::ZERO) }
 }
 
-fn outgoing() -> Outgoing {
+fn outgoing(step: u64) -> Outgoing {
+    let id = JobId::new([1; 16]);
     Outgoing {
-        message: Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), step: None, links: 0 },
+        message: Message::Job { tenant: "default".into(), id, step: Some(step), links: 0 },
         delay: Delay::NONE,
     }
 }
@@ -57,16 +58,19 @@ fn a_full_disk_fails_only_the_writes_that_do_not_fit() {
         }
 
         limit_pages(&embedded, 1).await;
-        while let Ok(()) = embedded.queue.send(QUEUE, vec![outgoing()]).await {}
-        let Err(SendError { unsent, source }) = embedded.queue.send(QUEUE, vec![outgoing()]).await else {
+        let mut step = 0;
+        while let Ok(()) = embedded.queue.send(QUEUE, vec![outgoing(step)]).await {
+            step += 1;
+        }
+        let Err(SendError { unsent, source }) = embedded.queue.send(QUEUE, vec![outgoing(step)]).await else {
             panic!("it was sent");
         };
-        assert_eq!(unsent, [outgoing()]);
+        assert_eq!(unsent, [outgoing(step)]);
         assert!(matches!(source, QueueError::Failed(_)), "{source}");
 
         // With room again, messages are sent.
         limit_pages(&embedded, 1_000_000).await;
-        embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
+        embedded.queue.send(QUEUE, vec![outgoing(step)]).await.unwrap();
         assert!(!embedded.queue.receive(QUEUE, 10).await.unwrap().is_empty());
     });
 }
@@ -78,7 +82,7 @@ fn a_receive_that_fails_frees_its_slots() {
         let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
         let options = Options { first_concurrency: 2, ..Options::default() };
         let embedded = Embedded::open(dir.path(), Arc::clone(&clock) as _, options).unwrap();
-        embedded.queue.send(QUEUE, vec![outgoing()]).await.unwrap();
+        embedded.queue.send(QUEUE, vec![outgoing(0)]).await.unwrap();
         let execute = async |sql: &'static str| {
             let execute = move |connection: &rusqlite::Connection| connection.execute_batch(sql);
             embedded.writer.run(Lane::own(), execute).await.unwrap();

@@ -25,6 +25,8 @@ mod writer;
 
 #[cfg(test)]
 mod full_disk_tests;
+#[cfg(test)]
+mod upgrade_tests;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;

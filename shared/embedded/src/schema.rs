@@ -88,6 +88,28 @@ pub(crate) const MIGRATIONS: &[&str] = &[
      );
      -- Ends with the size of the body, so that opening can add up the sizes by group from the index alone.
      CREATE INDEX messages_by_group ON messages (queue, group_id, deliver_at, id, body_bytes);",
+    // `ticket` says which messages ask for the same look at a record. `NULL`: it is not a ticket, it was sent by an earlier release, or it
+    // was received and another one has taken its place.
+    "ALTER TABLE messages ADD COLUMN ticket INTEGER;
+     CREATE UNIQUE INDEX messages_by_ticket ON messages (queue, ticket) WHERE ticket IS NOT NULL;",
+    // The tenant of a record is what its partition has after the first `#`. It is computed, so that no row has to be written for it, and
+    // lets the sweep serve tenants by turns.
+    "ALTER TABLE records ADD COLUMN look_tenant TEXT GENERATED ALWAYS AS (
+         substr(partition, instr(partition, '#') + 1,
+                instr(substr(partition, instr(partition, '#') + 1) || '#', '#') - 1)) VIRTUAL;
+     DROP INDEX records_by_look;
+     CREATE INDEX records_by_look ON records (look_shard, look_tenant, look_at) WHERE look_at IS NOT NULL;",
+    // `stored` has the bytes of each tenant's bodies. A body is never changed, so two triggers keep it.
+    "CREATE TABLE stored (tenant TEXT PRIMARY KEY, bytes INTEGER NOT NULL) WITHOUT ROWID;
+     INSERT INTO stored SELECT tenant, sum(length(body)) FROM bodies GROUP BY tenant;
+     CREATE TRIGGER stored_insert AFTER INSERT ON bodies BEGIN
+         INSERT INTO stored VALUES (new.tenant, length(new.body))
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER stored_delete AFTER DELETE ON bodies BEGIN
+         UPDATE stored SET bytes = bytes - length(old.body) WHERE tenant = old.tenant;
+         DELETE FROM stored WHERE tenant = old.tenant AND bytes <= 0;
+     END;",
 ];
 
 /// The version of the schema that this release writes.

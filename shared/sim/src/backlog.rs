@@ -40,4 +40,8 @@ impl Backlog for MemoryBacklog {
         by_url.extend(stored.into_iter().map(|(_, url_id)| url_id).zip(lengths));
         Ok(Some(Waiting::sum(by_url)))
     }
+
+    async fn stored_bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
+        Ok(Some(self.store.body_bytes(tenant)))
+    }
 }

@@ -152,6 +152,13 @@ impl MemoryStore {
 
     /// Whether the sweep would find something.
     #[must_use]
+    /// The bytes of a tenant's bodies.
+    pub fn body_bytes(&self, tenant: &Tenant) -> u64 {
+        let state = self.lock();
+        let of_tenant = state.bodies.iter().filter(|(key, _)| key.tenant == *tenant);
+        of_tenant.map(|(_, (body, _))| body.len() as u64).sum()
+    }
+
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.lock().looks.values().filter_map(BTreeSet::first).any(|(look_at, _)| *look_at <= now)
     }

@@ -24,7 +24,8 @@ pub(super) async fn run(scene: Scene<'_>) -> Result<()> {
     ensure!(refused.status == 403, "an admin set quotas: {refused:?}");
     call(Method::PATCH, &path, &host.operator, quotas).await?.expect(200)?;
     let shown = host.send(Method::GET, &path, Some(&key), Vec::new()).await?.expect(200)?;
-    let expected = json!({ "events_per_second": 1, "subscriptions": 1, "waiting_bytes": null });
+    let expected =
+        json!({ "events_per_second": 1, "subscriptions": 1, "waiting_bytes": null, "stored_bytes": null });
     ensure!(shown["quotas"] == expected, "unexpected: {shown}");
 
     let subscription = |part: &str| {

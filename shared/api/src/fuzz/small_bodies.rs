@@ -20,7 +20,7 @@ pub fn seeds() -> Vec<&'static [u8]> {
         br#"{"since":"2026-01-01T00:00:00Z","until":"2026-01-02T00:00:00Z","states":["dead","delivered"]}"#,
         br#"{"since":"2099-01-01T00:00:00Z","states":[]}"#,
         br#"{"reason":"because","replay_expired":true}"#,
-        br#"{"events_per_second":5.0,"subscriptions":null,"waiting_bytes":9007199254740993}"#,
+        br#"{"events_per_second":5.0,"subscriptions":null,"waiting_bytes":9007199254740993,"stored_bytes":null}"#,
         b"",
     ]
 }
@@ -39,10 +39,13 @@ pub fn check(input: &[u8]) {
     }
     match tenants::parse_patch(input) {
         Ok(patch) => {
-            let quotas = [patch.events_per_second, patch.subscriptions, patch.waiting_bytes];
+            let quotas =
+                [patch.events_per_second, patch.subscriptions, patch.waiting_bytes, patch.stored_bytes];
             assert!(quotas.into_iter().flatten().flatten().all(|quota| (1..=MAX_QUOTA).contains(&quota)));
         }
-        Err(problem) => refusal::check(&problem, &["events_per_second", "subscriptions", "waiting_bytes"]),
+        Err(problem) => {
+            refusal::check(&problem, &["events_per_second", "subscriptions", "waiting_bytes", "stored_bytes"])
+        }
     }
     match replays::parse_request(input, UrlId::of("https://example.com/"), NOW) {
         Ok(replay) => {

@@ -23,9 +23,9 @@ async fn post(world: &World, events: usize) -> Answer {
 #[tokio::test]
 async fn quotas_are_off_until_they_are_set_one_by_one() {
     let world = World::new();
-    let off = json!({"events_per_second": null, "subscriptions": null, "waiting_bytes": null});
+    let off = json!({"events_per_second": null, "subscriptions": null, "waiting_bytes": null, "stored_bytes": null});
     let expected = |quotas: &Value| {
-        let usage = json!({"subscriptions": 0, "waiting_bytes": 0});
+        let usage = json!({"subscriptions": 0, "waiting_bytes": 0, "stored_bytes": 0});
         json!({"tenant": "default", "quotas": quotas, "usage": usage, "warnings": []})
     };
     assert_eq!(world.get(PATH).await.json(200), expected(&off));
@@ -34,6 +34,7 @@ async fn quotas_are_off_until_they_are_set_one_by_one() {
         ("events_per_second", json!(1)),
         ("subscriptions", json!(1_000_000_000_000_000_u64)),
         ("waiting_bytes", json!(5)),
+        ("stored_bytes", json!(6)),
         ("events_per_second", json!(7)),
         ("events_per_second", Value::Null),
         ("events_per_second", Value::Null),
@@ -50,7 +51,7 @@ async fn quotas_are_off_until_they_are_set_one_by_one() {
 async fn bad_quotas_are_refused_by_name() {
     let world = World::new();
     for bad in ["0", "-1", "1.5", "\"5\"", "true", "[]", "1000000000000001", "18446744073709551616"] {
-        for name in ["events_per_second", "subscriptions", "waiting_bytes"] {
+        for name in ["events_per_second", "subscriptions", "waiting_bytes", "stored_bytes"] {
             let body = format!(r#"{{"{name}":{bad}}}"#);
             assert_eq!(world.patch(PATH, body).await.problem(400), [name], "{bad}");
         }
@@ -201,14 +202,37 @@ async fn bytes_that_wait_answer_429_and_name_the_url_that_holds_most() {
 }
 
 #[tokio::test]
+async fn bytes_that_are_stored_answer_429_though_all_was_delivered() {
+    let world = World::new();
+    world.subscribe("a").await;
+    post(&world, 1).await.json(202);
+    world.work().await;
+    let usage = world.get(PATH).await.json(200)["usage"].clone();
+    let stored = usage["stored_bytes"].as_u64().unwrap();
+    assert!(stored > 0 && usage["waiting_bytes"] == 0, "{usage}");
+    set(&world, json!({"stored_bytes": stored + 1})).await;
+    let accepted = world.post("/v1/events", EVENT).await;
+    accepted.json(202);
+    assert!(accepted.header("holdfast-quota-warning").starts_with("stored_bytes is at "));
+    set(&world, json!({"stored_bytes": stored})).await;
+    let refused = world.post("/v1/events", EVENT).await;
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), "60");
+    assert!(refused.detail().contains("the quota stored_bytes of this tenant is"), "{}", refused.detail());
+}
+
+#[tokio::test]
 async fn a_host_that_does_not_count_refuses_the_quota_on_bytes() {
     let world = World::new().without_backlog();
     let refused = world.patch(PATH, r#"{"waiting_bytes":5,"subscriptions":9}"#).await;
     assert_eq!(refused.problem(400), ["waiting_bytes"]);
     assert!(refused.detail().contains("one machine only"), "{}", refused.detail());
+    assert_eq!(world.patch(PATH, r#"{"stored_bytes":5}"#).await.problem(400), ["stored_bytes"]);
     let seen = set(&world, json!({"waiting_bytes": null, "events_per_second": 2})).await;
     assert_eq!(seen["usage"], json!({"subscriptions": 0}));
-    assert_eq!(seen["quotas"], json!({"events_per_second": 2, "subscriptions": null, "waiting_bytes": null}));
+    let off = json!({"subscriptions": null, "waiting_bytes": null, "stored_bytes": null});
+    assert_eq!(seen["quotas"]["events_per_second"], 2);
+    assert!(off.as_object().unwrap().iter().all(|(name, off)| seen["quotas"][name] == *off), "{seen}");
 }
 
 #[tokio::test]

@@ -36,6 +36,9 @@ pub trait Backlog: Send + Sync {
     async fn bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
         Ok(self.of(tenant).await?.map(|waiting| waiting.bytes))
     }
+
+    /// The bytes of the tenant's bodies in the store, whether they wait or were delivered. Asked as often as [`Backlog::bytes`].
+    async fn stored_bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError>;
 }
 
 /// For hosts that do not count: on AWS a counter for each tenant would take a write for each delivery, all on one key.
@@ -44,6 +47,10 @@ pub struct NotCounted;
 #[async_trait]
 impl Backlog for NotCounted {
     async fn of(&self, _: &Tenant) -> Result<Option<Waiting>, StoreError> {
+        Ok(None)
+    }
+
+    async fn stored_bytes(&self, _: &Tenant) -> Result<Option<u64>, StoreError> {
         Ok(None)
     }
 }

@@ -28,6 +28,7 @@ pub struct Outgoing {
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Returns when every message is safe. Grouped by `Message::group`, so that one URL's messages cannot starve another's.
+    /// A ticket may be left out if the same one waits in the queue and is received as soon.
     async fn send(&self, queue: QueueName, messages: Vec<Outgoing>) -> Result<(), SendError>;
 }
 

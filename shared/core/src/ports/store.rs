@@ -213,8 +213,9 @@ pub trait Store: Send + Sync {
     /// How many stand in one partition of a list index, without reading what they are. May lag behind writes by a moment.
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError>;
 
-    /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first. Records of a newer release are left out,
-    /// so that they cannot keep the sweep from the others.
+    /// The sweep's index: what should be looked at by `until`, in one shard, most overdue first. If there is more than `limit`, a store in
+    /// which all tenants share one machine gives each of them its share; one whose index has only the time gives the most overdue.
+    /// Records of a newer release are left out, so that they cannot keep the sweep from the others.
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError>;
 
     /// All or nothing, durable when it returns; at most [`MAX_WRITES`], each of another key.

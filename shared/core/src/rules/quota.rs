@@ -15,6 +15,7 @@ pub enum Quota {
     EventsPerSecond,
     Subscriptions,
     WaitingBytes,
+    StoredBytes,
 }
 
 impl Quota {
@@ -25,6 +26,7 @@ impl Quota {
             Quota::EventsPerSecond => "events_per_second",
             Quota::Subscriptions => "subscriptions",
             Quota::WaitingBytes => "waiting_bytes",
+            Quota::StoredBytes => "stored_bytes",
         }
     }
 }
@@ -41,6 +43,9 @@ pub struct Quotas {
     /// Bytes of bodies that wait for their receivers: queued, waiting or parked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_bytes: Option<u64>,
+    /// Bytes of bodies in the store, until they are removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored_bytes: Option<u64>,
 }
 
 impl Quotas {
@@ -56,6 +61,7 @@ impl Quotas {
             events_per_second: patch.events_per_second.unwrap_or(self.events_per_second),
             subscriptions: patch.subscriptions.unwrap_or(self.subscriptions),
             waiting_bytes: patch.waiting_bytes.unwrap_or(self.waiting_bytes),
+            stored_bytes: patch.stored_bytes.unwrap_or(self.stored_bytes),
         }
     }
 }
@@ -66,6 +72,7 @@ pub struct QuotaPatch {
     pub events_per_second: Option<Option<u64>>,
     pub subscriptions: Option<Option<u64>>,
     pub waiting_bytes: Option<Option<u64>>,
+    pub stored_bytes: Option<Option<u64>>,
 }
 
 /// Whether so much of a quota is used that its tenant should know.
@@ -130,13 +137,19 @@ mod tests {
 
     #[test]
     fn a_patch_changes_only_what_it_names() {
-        let before = Quotas { events_per_second: Some(1), subscriptions: Some(2), waiting_bytes: None };
+        let before = Quotas { events_per_second: Some(1), subscriptions: Some(2), ..Quotas::default() };
         let patch = QuotaPatch {
             events_per_second: Some(None),
             waiting_bytes: Some(Some(3)),
+            stored_bytes: Some(Some(4)),
             ..QuotaPatch::default()
         };
-        let after = Quotas { events_per_second: None, subscriptions: Some(2), waiting_bytes: Some(3) };
+        let after = Quotas {
+            subscriptions: Some(2),
+            waiting_bytes: Some(3),
+            stored_bytes: Some(4),
+            ..Quotas::default()
+        };
         assert_eq!(before.patched(&patch), after);
         assert_eq!(before.patched(&QuotaPatch::default()), before);
         assert!(Quotas::default().are_off() && !after.are_off());

@@ -6,6 +6,7 @@ use tokio::sync::oneshot;
 use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
+use super::ticket::{self, Sent, TicketId};
 use crate::checksum;
 use crate::database::{CLOSED, write_meta};
 use crate::error::Failure;
@@ -18,6 +19,7 @@ pub(super) struct NewMessage {
     pub(super) message: Decoded,
     /// The size of its body. Found when it is written, if the body is stored apart.
     pub(super) body_bytes: u64,
+    pub(super) ticket: Option<TicketId>,
 }
 
 /// The size of a body that is in the message.
@@ -41,43 +43,79 @@ fn stored_body_bytes(connection: &Connection, message: &Decoded) -> rusqlite::Re
 
 /// Writes messages. They can be received once they are durable.
 pub(super) struct SendJob {
-    pub(super) mirrors: Mirrors,
-    pub(super) queue: QueueName,
-    pub(super) rows: Vec<NewMessage>,
-    pub(super) reply: oneshot::Sender<Result<(), Failure>>,
+    mirrors: Mirrors,
+    queue: QueueName,
+    rows: Vec<NewMessage>,
+    /// What became of each row.
+    sent: Vec<Sent>,
+    reply: oneshot::Sender<Result<(), Failure>>,
+}
+
+impl SendJob {
+    pub(super) fn new(
+        mirrors: Mirrors,
+        queue: QueueName,
+        rows: Vec<NewMessage>,
+        reply: oneshot::Sender<Result<(), Failure>>,
+    ) -> SendJob {
+        SendJob { mirrors, queue, rows, sent: Vec::new(), reply }
+    }
 }
 
 impl Job for SendJob {
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         let mut statement = connection.prepare_cached(
-            "INSERT INTO messages (id, queue, group_id, deliver_at, body_bytes, received, opened, payload, checksum)
-             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8)",
+            "INSERT INTO messages
+                 (id, queue, group_id, deliver_at, body_bytes, received, opened, payload, checksum, ticket)
+             VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, ?7, ?8, ?9)",
         )?;
-        for NewMessage { group, place, payload, message, body_bytes } in &mut self.rows {
+        let queue = queue_number(self.queue);
+        self.sent.clear();
+        for row in &mut self.rows {
+            let sent = match row.ticket {
+                Some(ticket) => {
+                    let same = ticket.find(connection, queue)?;
+                    let is_handled =
+                        same.is_some_and(|same| self.mirrors.lock(self.queue).is_handled(same.id));
+                    ticket::make_room(connection, same, is_handled, row)?
+                }
+                None => Sent::New,
+            };
+            self.sent.push(sent);
+            if sent == Sent::NotNeeded {
+                continue;
+            }
+            let NewMessage { group, place, payload, message, body_bytes, ticket } = row;
             if *body_bytes == 0 {
                 *body_bytes = stored_body_bytes(connection, message)?;
             }
-            let (queue, deliver_at) = (queue_number(self.queue), place.deliver_at.as_millis());
             let checksum = checksum::of(&[], payload);
             statement.execute(params![
                 place.id,
                 queue,
                 group.0,
-                deliver_at,
+                place.deliver_at.as_millis(),
                 *body_bytes as i64,
                 self.mirrors.opens(),
                 &*payload,
-                checksum
+                checksum,
+                ticket.map(|ticket| ticket.0)
             ])?;
         }
         Ok(())
     }
 
     fn done(self: Box<Self>, committed: Result<(), Failure>) {
-        let SendJob { mirrors, queue, rows, reply } = *self;
+        let SendJob { mirrors, queue, rows, sent, reply } = *self;
         if committed.is_ok() {
             let mut mirror = mirrors.lock(queue);
-            for NewMessage { group, place, payload, message, body_bytes } in rows {
+            for (row, sent) in rows.into_iter().zip(sent) {
+                match sent {
+                    Sent::NotNeeded => continue,
+                    Sent::Replaces(id) => mirror.replaced(id),
+                    Sent::New => {}
+                }
+                let NewMessage { group, place, payload, message, body_bytes, .. } = row;
                 mirror.push(group, place, message, Sizes { payload: payload.len(), body: body_bytes });
             }
             drop(mirror);

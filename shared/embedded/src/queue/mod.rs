@@ -4,6 +4,7 @@ mod jobs;
 mod mirror;
 mod mirrors;
 mod share;
+mod ticket;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use group::GroupId;
 pub(crate) use jobs::CloseJob;
 use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::{Mirrors, queue_of};
+use ticket::TicketId;
 
 /// One machine has no dead-letter queue. A message that no release can read stays in the file and is received again after this
 /// long (real time), so that it keeps appearing in the log. `list_unreadable` finds it.
@@ -135,13 +137,20 @@ impl EmbeddedQueue {
     pub async fn send_raw(&self, queue: QueueName, payload: Vec<u8>) -> Result<(), QueueError> {
         let message = decode(&payload);
         let group = message.as_ref().map_or(GroupId::UNREADABLE, GroupId::of);
-        let row = NewMessage { group, place: self.place(Delay::NONE), payload, message, body_bytes: 0 };
+        let row = NewMessage {
+            group,
+            place: self.place(Delay::NONE),
+            payload,
+            message,
+            body_bytes: 0,
+            ticket: None,
+        };
         Ok(self.insert(Lane::own(), queue, vec![row]).await?)
     }
 
     async fn insert(&self, lane: Lane, queue: QueueName, rows: Vec<NewMessage>) -> Result<(), Failure> {
         let mirrors = self.mirrors.clone();
-        self.writer.submit(lane, |reply| Box::new(SendJob { mirrors, queue, rows, reply })).await
+        self.writer.submit(lane, |reply| Box::new(SendJob::new(mirrors, queue, rows, reply))).await
     }
 
     async fn resend(
@@ -184,6 +193,7 @@ impl EmbeddedQueue {
                 payload,
                 message: Ok(message.clone()),
                 body_bytes: inline_body_bytes(message),
+                ticket: TicketId::of(message),
             });
             if cost >= MAX_JOB_COST {
                 break;
@@ -292,7 +302,7 @@ impl Queue for EmbeddedQueue {
             let (reply, inserted) = oneshot::channel();
             inserts.push((done, inserted));
             done += rows.len();
-            let job = SendJob { mirrors: self.mirrors.clone(), queue, rows, reply };
+            let job = SendJob::new(self.mirrors.clone(), queue, rows, reply);
             self.writer.submit_only(lane, Box::new(job));
         }
         for (first, inserted) in inserts {

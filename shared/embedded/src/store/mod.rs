@@ -1,3 +1,4 @@
+mod overdue;
 mod pages;
 mod purge;
 
@@ -172,7 +173,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
-        Ok(self.read(|connection| pages::overdue(connection, shard, until, limit)).await?)
+        self.overdue_by_turns(shard, until, limit).await
     }
 
     async fn write(&self, writes: Vec<Write>) -> Result<(), WriteError> {

@@ -1,8 +1,7 @@
 //! List calls, each served by one index.
 
-use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned, chain};
-use holdfast_core::records::{ListIndex, VERSION};
-use holdfast_core::time::Timestamp;
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError};
+use holdfast_core::records::ListIndex;
 use rusqlite::{Connection, Params, Row, params};
 
 use crate::error::Failure;
@@ -108,27 +107,6 @@ fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {
         Some((sort.to_owned(), id.parse().ok()?))
     };
     read().ok_or_else(|| StoreError::Invalid("not a cursor of this list".to_owned()))
-}
-
-pub(super) fn overdue(
-    connection: &Connection,
-    shard: u8,
-    until: Timestamp,
-    limit: usize,
-) -> Result<Vec<Versioned>, Failure> {
-    let sql = "SELECT data, version, partition, sort, checksum FROM records
-               WHERE look_shard = ?1 AND look_at <= ?2 AND format <= ?4 ORDER BY look_at, id LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql)?;
-    let rows = statement.query_map(params![shard, until.as_millis(), row_count(limit), VERSION], rows::read);
-    let mut items = Vec::new();
-    for row in rows?.take(limit) {
-        match row? {
-            Ok(item) => items.push(item),
-            // One corrupt record must not keep the sweep from the others.
-            Err(error) => tracing::error!(error = chain(&error), "sweep.unreadable_record"),
-        }
-    }
-    Ok(items)
 }
 
 /// One page of a query that asks for one row more than the page holds. It ends early if its records are large.

@@ -345,9 +345,66 @@ fn each_tenant_has_a_backlog_of_its_own() {
 }
 
 #[test]
+fn stored_bytes_are_those_of_all_bodies_until_they_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::open(dir.path());
+    let put = |tenant: &str, event: u8, bytes: usize| {
+        let key = BodyKey::of(&delivery(tenant, event, 1).key);
+        let body = vec![(key, Bytes::from(vec![b'x'; bytes]))];
+        block_on(host.embedded.store.put_bodies(body, START + DAY * u32::from(event))).unwrap();
+    };
+    let stored = |tenant: &str| block_on(host.embedded.backlog.stored_bytes(&tenant.into())).unwrap();
+    put("shop", 1, 10);
+    put("shop", 2, 200_000);
+    // It is stored already, and only kept for longer.
+    put("shop", 2, 200_000);
+    put("shop-1", 3, 5);
+    assert_eq!((stored("shop"), stored("shop-1"), stored("sho")), (Some(200_010), Some(5), Some(0)));
+    for (days, left) in [(1, 200_000), (2, 0), (3, 0)] {
+        block_on(host.embedded.purge(START + DAY * days, 100)).unwrap();
+        assert_eq!(stored("shop"), Some(left), "after {days} days");
+    }
+    assert_eq!(stored("shop-1"), Some(0));
+}
+
+#[test]
+fn delivered_events_count_until_their_bodies_are_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::open(dir.path());
+    host.subscribe("a");
+    let patch = QuotaPatch { stored_bytes: Some(Some(400_000)), ..QuotaPatch::default() };
+    block_on(host.engine.set_quotas(&host.tenant, patch)).unwrap();
+    let post = || {
+        let large = format!("\"{}\"", "x".repeat(190_000));
+        let posted = block_on(host.engine.post(&host.tenant, &[NewEvent::new("a", &large)]));
+        host.work();
+        posted
+    };
+    assert!(post().unwrap().warnings.is_empty());
+    assert!(post().unwrap().warnings.is_empty(), "the one that is posted does not count yet");
+    let warnings = post().unwrap().warnings;
+    assert!(warnings[0].to_string().starts_with("stored_bytes is at 95 %"), "{warnings:?}");
+    let Err(PostError::OverQuota(refused @ OverQuota::Stored { limit: 400_000, .. })) = post() else {
+        panic!("it was accepted")
+    };
+    assert_eq!(refused.retry_after(), Duration::from_secs(60));
+    let view = block_on(host.engine.view_tenant(&host.tenant)).unwrap();
+    assert_eq!(view.waiting_bytes, Some(0), "all were delivered");
+    assert!(view.stored_bytes.unwrap() > 400_000, "{view:?}");
+    host.clock.advance(DAY * 18);
+    block_on(host.embedded.purge(host.clock.now(), 100)).unwrap();
+    post().unwrap();
+}
+
+#[test]
 fn a_restart_keeps_quotas_and_what_waits() {
     let dir = tempfile::tempdir().unwrap();
-    let quotas = Quotas { events_per_second: Some(100), subscriptions: Some(1), waiting_bytes: Some(60) };
+    let quotas = Quotas {
+        events_per_second: Some(100),
+        subscriptions: Some(1),
+        waiting_bytes: Some(60),
+        stored_bytes: Some(1_000_000),
+    };
     let host = Host::open(dir.path());
     let a = host.subscribe("a");
     host.respond_with(500);
@@ -357,6 +414,7 @@ fn a_restart_keeps_quotas_and_what_waits() {
         events_per_second: Some(quotas.events_per_second),
         subscriptions: Some(quotas.subscriptions),
         waiting_bytes: Some(quotas.waiting_bytes),
+        stored_bytes: Some(quotas.stored_bytes),
     };
     let before = block_on(host.engine.set_quotas(&host.tenant, patch)).unwrap();
     host.embedded.close();

@@ -15,4 +15,6 @@ mod opening;
 mod queue;
 mod reads;
 mod settling;
+mod sweep;
+mod tickets;
 mod write_ahead_log;

@@ -87,7 +87,7 @@ macro_rules! queue_contract_tests {
             a_late_delete_still_counts_if_the_message_was_not_received_again,
             a_postponed_message_comes_back_after_its_wait,
             a_void_receipt_postpones_nothing,
-            a_message_sent_twice_is_received_twice,
+            a_ticket_sent_while_the_same_one_is_handled_is_received_too,
             no_more_are_received_than_asked_for,
             concurrent_messages_are_each_received_once,
             queues_do_not_mix,

@@ -126,12 +126,14 @@ pub async fn a_void_receipt_postpones_nothing(h: &dyn Harness) {
     assert!(nothing_is_ready(h).await);
 }
 
-pub async fn a_message_sent_twice_is_received_twice(h: &dyn Harness) {
+/// Of two that wait, a queue may keep one.
+pub async fn a_ticket_sent_while_the_same_one_is_handled_is_received_too(h: &dyn Harness) {
     send(h, vec![now(ticket(1, 1))]).await;
+    let first = receive_one(h).await;
     send(h, vec![now(ticket(1, 1))]).await;
-    let received = receive_all(h, RETRY).await;
-    assert_eq!(received.len(), 2);
-    delete_receipts(h, RETRY, vec![received[0].receipt.clone()]).await;
+    let second = receive_one(h).await;
+    assert_eq!((&first.message, second.receive_count), (&second.message, 1));
+    delete_receipts(h, RETRY, vec![second.receipt]).await;
     h.advance(h.visibility());
     assert_eq!(receive_one(h).await.receive_count, 2);
 }

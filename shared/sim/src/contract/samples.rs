@@ -88,7 +88,7 @@ pub(super) fn parked(event: i64, to: u8, due: i64) -> ParkedPointer {
 
 pub(super) fn tenant_version(tenant: &str, version: u64) -> TenantVersion {
     // Off and on.
-    let quotas = Quotas { subscriptions: Some(1), waiting_bytes: Some(MAX_QUOTA), events_per_second: None };
+    let quotas = Quotas { subscriptions: Some(1), waiting_bytes: Some(MAX_QUOTA), ..Quotas::default() };
     TenantVersion { version, subscriptions: 1, urls: 1, quotas, ..TenantVersion::new(&tenant.into()) }
 }
 

@@ -203,7 +203,7 @@ fn quotas_are_kept_in_the_record_that_every_post_reads() {
         Record::TenantVersion(version) => Some(version),
         _ => None,
     });
-    let quotas = Quotas { events_per_second: Some(5), subscriptions: Some(7), waiting_bytes: None };
+    let quotas = Quotas { events_per_second: Some(5), subscriptions: Some(7), ..Quotas::default() };
     assert_eq!(found.unwrap().quotas, quotas, "a subscription leaves them as they are");
     // An id in the post is read by the same call as before.
     let posted = block_on(world.engine.post(&world.tenant, &[event("one", "1")])).unwrap();

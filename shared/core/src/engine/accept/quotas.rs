@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::PostError;
-use crate::engine::{Engine, Result};
+use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{Tenant, UrlId};
 use crate::records::TenantVersion;
 use crate::rules::bucket::Bucket;
@@ -18,6 +18,8 @@ use crate::time::Timestamp;
 
 /// How long a producer should wait for receivers to take what waits for them.
 const WAITING_RETRY_AFTER: Duration = Duration::from_secs(10);
+/// How long a producer should wait for stored bodies to be removed. Those that are past their time are removed twice a minute.
+const STORED_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// How long a measurement of what waits is used, with what is accepted meanwhile added to it.
 const MEASURED_FOR: Duration = Duration::from_millis(250);
 /// A tenant has at most one line of each kind in the log within this time.
@@ -37,6 +39,8 @@ pub enum OverQuota {
         /// The id, scheme and host of the URL that holds most of them, and how many.
         largest: Option<(UrlId, String, u64)>,
     },
+    #[error("the quota stored_bytes of this tenant is {limit}, and {bytes} bytes are stored")]
+    Stored { limit: u64, bytes: u64 },
 }
 
 impl OverQuota {
@@ -45,6 +49,7 @@ impl OverQuota {
         match self {
             OverQuota::Rate { .. } => Quota::EventsPerSecond,
             OverQuota::Waiting { .. } => Quota::WaitingBytes,
+            OverQuota::Stored { .. } => Quota::StoredBytes,
         }
     }
 
@@ -54,6 +59,7 @@ impl OverQuota {
         match self {
             OverQuota::Rate { retry_after, .. } => *retry_after,
             OverQuota::Waiting { .. } => WAITING_RETRY_AFTER,
+            OverQuota::Stored { .. } => STORED_RETRY_AFTER,
         }
     }
 }
@@ -251,11 +257,21 @@ impl Engine {
             Some(limit) if !is_repeat => Some(self.check_waiting(tenant, limit).await?),
             _ => None,
         };
+        let stored_bytes = match quotas.stored_bytes {
+            Some(limit) if !is_repeat => Some(self.check_stored(tenant, limit).await?),
+            _ => None,
+        };
         if let Some(limit) = quotas.events_per_second {
             let taken = self.quotas.take(tenant, limit, events, now);
             taken.map_err(|retry_after| OverQuota::Rate { limit, retry_after })?;
         }
-        Ok(self.quota_warnings(known, waiting_bytes))
+        Ok(self.quota_warnings(known, waiting_bytes, stored_bytes))
+    }
+
+    /// The bytes that are stored, if that is less than the quota.
+    async fn check_stored(&self, tenant: &Tenant, limit: u64) -> Result<u64, PostError> {
+        let bytes = self.ports.backlog.stored_bytes(tenant).await.map_err(Unavailable::from)?.unwrap_or(0);
+        if bytes < limit { Ok(bytes) } else { Err(OverQuota::Stored { limit, bytes }.into()) }
     }
 
     /// The bytes that wait, if that is less than the quota.
@@ -305,6 +321,7 @@ impl Engine {
         &self,
         known: &TenantVersion,
         waiting_bytes: Option<u64>,
+        stored_bytes: Option<u64>,
     ) -> Vec<QuotaWarning> {
         let quotas = &known.quotas;
         let now = self.ports.clock.now_real();
@@ -314,6 +331,7 @@ impl Engine {
             QuotaWarning::of(Quota::EventsPerSecond, posted, quotas.events_per_second),
             QuotaWarning::of(Quota::Subscriptions, known.subscriptions, quotas.subscriptions),
             QuotaWarning::of(Quota::WaitingBytes, waiting_bytes.unwrap_or(0), quotas.waiting_bytes),
+            QuotaWarning::of(Quota::StoredBytes, stored_bytes.unwrap_or(0), quotas.stored_bytes),
         ]
         .into_iter()
         .flatten()

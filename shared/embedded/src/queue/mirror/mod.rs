@@ -252,6 +252,25 @@ impl Mirror {
         }
     }
 
+    /// Whether a message in the file is being handled, or was. One that cannot be read is never handled, so it counts as one that is.
+    pub(super) fn is_handled(&self, id: i64) -> bool {
+        let is_handled =
+            |entry: &Entry| matches!(entry.state, State::InFlight { .. }) || entry.message.is_err();
+        self.deleting.contains(&id) || self.entries.get(&id).is_some_and(is_handled)
+    }
+
+    /// Another message has taken the place of this one in the file.
+    pub(super) fn replaced(&mut self, id: i64) {
+        match self.entries.get(&id) {
+            // It was received meanwhile, and is removed when it has been handled.
+            Some(Entry { state: State::InFlight { .. }, .. }) => {}
+            Some(_) => self.remove(id),
+            // It was handled meanwhile.
+            None if self.deleting.contains(&id) => {}
+            None => self.messages -= 1,
+        }
+    }
+
     /// The rows were deleted from the file too.
     pub(super) fn deleted(&mut self, ids: &[i64]) {
         for id in ids {
