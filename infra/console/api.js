@@ -28,7 +28,9 @@ export async function call(method, path, { query = {}, body, tenant = session.te
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new Problem(0, { detail: 'The server does not answer. Check that Holdfast is running and that you are connected, then try again.' });
+    throw new Problem(0, {
+      detail: 'The server does not answer. Check that Holdfast is running and that you are connected, then try again.',
+    });
   }
   if (response.status === 204) return null;
   const text = await response.text();
@@ -37,7 +39,9 @@ export async function call(method, path, { query = {}, body, tenant = session.te
     parsed = JSON.parse(text);
   } catch {
     // A proxy in front of Holdfast answers with its own pages.
-    throw new Problem(response.status, { detail: `The answer (status ${response.status}) is not from Holdfast; check the proxy in front of it.` });
+    throw new Problem(response.status, {
+      detail: `The answer (status ${response.status}) is not from Holdfast; check the proxy in front of it.`,
+    });
   }
   if (!response.ok) throw new Problem(response.status, parsed);
   return parsed;

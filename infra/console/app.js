@@ -55,7 +55,10 @@ function pageOf(segments) {
 }
 
 function missingPage(page) {
-  page.show({ title: 'Not found', lead: 'There is no such page. Choose one from the navigation, or search for an event, a URL or a delivery.' });
+  page.show({
+    title: 'Not found',
+    lead: 'There is no such page. Choose one from the navigation, or search for an event, a URL or a delivery.',
+  });
 }
 
 async function navigate() {
@@ -131,7 +134,9 @@ function signOut() {
 let timekeeper;
 function keepTime() {
   clearInterval(timekeeper);
-  const read = () => { if (!document.hidden && session.key) whoAmI.clock().catch(() => {}); };
+  const read = () => {
+    if (!document.hidden && session.key) whoAmI.clock().catch(() => {});
+  };
   setTimeout(read, 1200);
   timekeeper = setInterval(read, 60_000);
 }

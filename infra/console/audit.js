@@ -19,7 +19,16 @@ export function auditPage(view) {
     { name: 'What', wide: true, cell: (entry) => [h('strong', {}, entry.action ?? entry.what), ' ', target(view, entry)] },
     { name: 'Why', cell: (entry) => entry.why ?? entry.reason ?? h('span', { class: 'muted' }, '–') },
   ];
-  view.show({ title: 'Audit', lead: LEAD }, pagedTable({ view, caption: 'Changes, newest first', columns, sources: [listOf(view, '/v1/audit')], empty: ['No changes yet', 'Changes by people and keys are listed here.'] }).element);
+  view.show(
+    { title: 'Audit', lead: LEAD },
+    pagedTable({
+      view,
+      caption: 'Changes, newest first',
+      columns,
+      sources: [listOf(view, '/v1/audit')],
+      empty: ['No changes yet', 'Changes by people and keys are listed here.'],
+    }).element,
+  );
 }
 
 /** A link to what was changed, if the console has a page for it. */

@@ -14,12 +14,29 @@ const BOTTOM = 24;
  * series, null where there is nothing. The reading of a point follows the pointer or the arrow keys.
  */
 export function timeChart({ title, series, format, max, scale = linear }) {
-  const plot = h('div', { class: 'plot', tabindex: '0', role: 'group', 'aria-roledescription': 'chart', 'aria-label': `${title}: use the arrow keys to read single values` });
+  const plot = h('div', {
+    class: 'plot',
+    tabindex: '0',
+    role: 'group',
+    'aria-roledescription': 'chart',
+    'aria-label': `${title}: use the arrow keys to read single values`,
+  });
   const reading = h('p', { class: 'reading', 'aria-live': 'polite' });
   const headline = h('span', { class: 'chart-value' });
-  const legend = series.length > 1 && h('ul', { class: 'legend' }, series.map(({ name, tone, kind }) => h('li', {}, h('span', { class: `key ${tone} ${kind}`, 'aria-hidden': 'true' }), name)));
-  const element = h('figure', { class: 'card chart' },
-    h('figcaption', {}, h('span', { class: 'chart-title' }, title), headline), plot, h('div', { class: 'chart-foot' }, reading, legend));
+  const legend =
+    series.length > 1 &&
+    h(
+      'ul',
+      { class: 'legend' },
+      series.map(({ name, tone, kind }) => h('li', {}, h('span', { class: `key ${tone} ${kind}`, 'aria-hidden': 'true' }), name)),
+    );
+  const element = h(
+    'figure',
+    { class: 'card chart' },
+    h('figcaption', {}, h('span', { class: 'chart-title' }, title), headline),
+    plot,
+    h('div', { class: 'chart-foot' }, reading, legend),
+  );
   let data = null;
   let chosen = null;
   let width = 0;
@@ -57,11 +74,23 @@ export function timeChart({ title, series, format, max, scale = linear }) {
     const x = (index) => LEFT + (index / times.length) * inner.width;
     const y = (value) => TOP + inner.height * (1 - scale.share(value, top));
     const step = inner.width / times.length;
-    put(plot, s('svg', { width, height: HEIGHT, role: 'img', 'aria-label': `${title}: ${data.summary}` },
-      grid({ ticks: scale.ticks(top), y, width, format }), hours({ times, x, step, width }),
-      chosen !== null && s('rect', { class: 'cursor', x: x(chosen), width: Math.max(step, 1), y: TOP, height: inner.height }),
-      series[0].kind === 'bars' ? bars({ series, values, x, y, step }) : series.map(({ tone }, index) => line({ tone, values: values[index], x, y, step }))));
-    reading.textContent = chosen === null ? '' : `${clockTime(times[chosen])}  ${series.map(({ name }, index) => `${name} ${show(values[index][chosen], format)}`).join(' · ')}`;
+    put(
+      plot,
+      s(
+        'svg',
+        { width, height: HEIGHT, role: 'img', 'aria-label': `${title}: ${data.summary}` },
+        grid({ ticks: scale.ticks(top), y, width, format }),
+        hours({ times, x, step, width }),
+        chosen !== null && s('rect', { class: 'cursor', x: x(chosen), width: Math.max(step, 1), y: TOP, height: inner.height }),
+        series[0].kind === 'bars'
+          ? bars({ series, values, x, y, step })
+          : series.map(({ tone }, index) => line({ tone, values: values[index], x, y, step })),
+      ),
+    );
+    reading.textContent =
+      chosen === null
+        ? ''
+        : `${clockTime(times[chosen])}  ${series.map(({ name }, index) => `${name} ${show(values[index][chosen], format)}`).join(' · ')}`;
   }
 
   return {
@@ -106,8 +135,10 @@ export const logarithmic = {
 function grid({ ticks, y, width, format }) {
   return ticks.map((value, index) => {
     const at = Math.round(y(value)) + 0.5;
-    return [s('line', { class: index === 0 ? 'axis' : 'grid', x1: LEFT, x2: width - RIGHT, y1: at, y2: at }),
-      s('text', { class: 'tick end', x: LEFT - 8, y: at + 4 }, format(value))];
+    return [
+      s('line', { class: index === 0 ? 'axis' : 'grid', x1: LEFT, x2: width - RIGHT, y1: at, y2: at }),
+      s('text', { class: 'tick end', x: LEFT - 8, y: at + 4 }, format(value)),
+    ];
   });
 }
 
@@ -132,7 +163,14 @@ function bars({ series, values, x, y, step }) {
       below += value;
       // A single failure among thousands stays visible.
       const height = Math.max(1.5, from - y(below));
-      return s('rect', { class: `mark ${tone}`, x: x(index) + gap / 2, width: Math.max(0.5, step - gap), y: from - height, height, rx: Math.min(1.5, step / 4) });
+      return s('rect', {
+        class: `mark ${tone}`,
+        x: x(index) + gap / 2,
+        width: Math.max(0.5, step - gap),
+        y: from - height,
+        height,
+        rx: Math.min(1.5, step / 4),
+      });
     });
   });
 }

@@ -29,7 +29,9 @@ export function createClock(localNow = () => Date.now()) {
     now() {
       return last.server + (localNow() - last.local) * rate;
     },
-    get rate() { return rate; },
+    get rate() {
+      return rate;
+    },
   };
 }
 

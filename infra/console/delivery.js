@@ -29,11 +29,28 @@ export async function deliveryPage(view) {
   const facts = h('dl', { class: 'card rows' });
   const actions = h('div', { class: 'actions' });
   let line = null;
-  view.show({ title: `Delivery of ${delivery.event_id}`, kicker: 'Delivery', heading: [delivery.event_id, ' ', h('span', { class: 'muted' }, delivery.type)], actions: [actions] }, verdict, chart, attempts, facts);
+  view.show(
+    {
+      title: `Delivery of ${delivery.event_id}`,
+      kicker: 'Delivery',
+      heading: [delivery.event_id, ' ', h('span', { class: 'muted' }, delivery.type)],
+      actions: [actions],
+    },
+    verdict,
+    chart,
+    attempts,
+    facts,
+  );
 
   function draw() {
     sentence();
-    put(actions, pill(delivery.state), (delivery.state === 'dead' || delivery.state === 'delivered') && delivery.reason !== 'unsubscribed' && h('button', { type: 'button', onclick: replay, class: delivery.state === 'dead' ? 'primary' : '' }, 'Replay'));
+    put(
+      actions,
+      pill(delivery.state),
+      (delivery.state === 'dead' || delivery.state === 'delivered') &&
+        delivery.reason !== 'unsubscribed' &&
+        h('button', { type: 'button', onclick: replay, class: delivery.state === 'dead' ? 'primary' : '' }, 'Replay'),
+    );
     line = timeline(delivery, epoch, () => clock.now());
     put(chart, epochs(), line.element);
     put(attempts, attemptsOf(delivery, epoch));
@@ -50,15 +67,36 @@ export async function deliveryPage(view) {
   function epochs() {
     if (delivery.epoch === 0) return null;
     const numbers = Array.from({ length: delivery.epoch + 1 }, (_, index) => index);
-    return h('div', { class: 'segments', role: 'group', 'aria-label': 'Schedule' }, numbers.map((index) => h('button', {
-      type: 'button', 'aria-pressed': String(index === epoch), onclick: () => { epoch = index; draw(); chart.querySelector(`[aria-pressed="true"]`)?.focus(); },
-    }, index === 0 ? 'First schedule' : `Replay ${index}`)));
+    return h(
+      'div',
+      { class: 'segments', role: 'group', 'aria-label': 'Schedule' },
+      numbers.map((index) =>
+        h(
+          'button',
+          {
+            type: 'button',
+            'aria-pressed': String(index === epoch),
+            onclick: () => {
+              epoch = index;
+              draw();
+              chart.querySelector(`[aria-pressed="true"]`)?.focus();
+            },
+          },
+          index === 0 ? 'First schedule' : `Replay ${index}`,
+        ),
+      ),
+    );
   }
 
   async function replay() {
     const started = await confirm({
-      title: 'Replay this delivery?', action: 'Replay',
-      text: h('p', {}, 'It gets a new schedule of up to 12 attempts. The receiver gets the same body with the same webhook-id, so it can recognise it.'),
+      title: 'Replay this delivery?',
+      action: 'Replay',
+      text: h(
+        'p',
+        {},
+        'It gets a new schedule of up to 12 attempts. The receiver gets the same body with the same webhook-id, so it can recognise it.',
+      ),
       act: () => view.send('POST', `${path}/replay`),
     });
     if (!started) return;
@@ -77,7 +115,11 @@ export async function deliveryPage(view) {
       [delivery, url] = [newer, health];
       if (changed && !chart.contains(document.activeElement)) draw();
     } catch (error) {
-      if (!view.signal.aborted && error.status !== 429) put(attempts, failure(error, () => refresh(true)));
+      if (!view.signal.aborted && error.status !== 429)
+        put(
+          attempts,
+          failure(error, () => refresh(true)),
+        );
     }
   }
 
@@ -93,21 +135,49 @@ export async function deliveryPage(view) {
 function attemptsOf(delivery, epoch) {
   const made = delivery.attempts.filter((attempt) => attempt.epoch === epoch);
   const heading = h('div', { class: 'section-head' }, h('h2', {}, 'Attempts'));
-  if (made.length === 0) return [heading, empty('No attempt was made', delivery.state === 'parked' ? 'It was parked before its first attempt.' : 'The first attempt is about to be made.')];
+  if (made.length === 0)
+    return [
+      heading,
+      empty(
+        'No attempt was made',
+        delivery.state === 'parked' ? 'It was parked before its first attempt.' : 'The first attempt is about to be made.',
+      ),
+    ];
   const first = Date.parse(made[0].at);
   const columns = [
     { name: 'Attempt', cell: (attempt) => (attempt.n === 0 ? 'First' : `Retry ${attempt.n}`) },
-    { name: 'Outcome', cell: (attempt) => pill(attempt.outcome, attempt.outcome === 'success' ? `status ${attempt.status}` : outcomeOf(attempt)) },
-    { name: 'Started', cell: (attempt) => [when(attempt.at), attempt.n > 0 && h('span', { class: 'below' }, `${duration(Date.parse(attempt.at) - first)} after the first`)] },
+    {
+      name: 'Outcome',
+      cell: (attempt) => pill(attempt.outcome, attempt.outcome === 'success' ? `status ${attempt.status}` : outcomeOf(attempt)),
+    },
+    {
+      name: 'Started',
+      cell: (attempt) => [
+        when(attempt.at),
+        attempt.n > 0 && h('span', { class: 'below' }, `${duration(Date.parse(attempt.at) - first)} after the first`),
+      ],
+    },
     { name: 'Took', align: 'number', cell: (attempt) => duration(attempt.ms) },
     { name: 'Answer', wide: true, cell: answer },
   ];
-  return [heading, h('div', { class: 'list' }, h('div', { class: 'scroll' }, table({ caption: 'Attempts, newest first', columns, rows: [...made].reverse().map((attempt) => row(columns, attempt)) })))];
+  return [
+    heading,
+    h(
+      'div',
+      { class: 'list' },
+      h(
+        'div',
+        { class: 'scroll' },
+        table({ caption: 'Attempts, newest first', columns, rows: [...made].reverse().map((attempt) => row(columns, attempt)) }),
+      ),
+    ),
+  ];
 }
 
 function answer(attempt) {
   const parts = [attempt.error && h('span', {}, attempt.error)];
-  if (attempt.excerpt) parts.push(h('details', {}, h('summary', {}, 'Beginning of the answer'), h('pre', { tabindex: '0' }, attempt.excerpt)));
+  if (attempt.excerpt)
+    parts.push(h('details', {}, h('summary', {}, 'Beginning of the answer'), h('pre', { tabindex: '0' }, attempt.excerpt)));
   return parts.some(Boolean) ? parts : h('span', { class: 'muted' }, '–');
 }
 

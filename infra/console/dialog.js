@@ -12,9 +12,15 @@ export function confirm({ title, text, fields = [], action, tone = '', act }) {
   const heading = uniqueId('dialog');
   const problem = h('div', {});
   const button = h('button', { type: 'submit', class: `primary ${tone}` }, action);
-  const form = h('form', { method: 'dialog', onsubmit: submit },
-    h('h2', { id: heading }, title), h('div', { class: 'dialog-text' }, text), fields, problem,
-    h('div', { class: 'dialog-actions' }, h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel'), button));
+  const form = h(
+    'form',
+    { method: 'dialog', onsubmit: submit },
+    h('h2', { id: heading }, title),
+    h('div', { class: 'dialog-text' }, text),
+    fields,
+    problem,
+    h('div', { class: 'dialog-actions' }, h('button', { type: 'button', onclick: () => dialog.close() }, 'Cancel'), button),
+  );
   const dialog = h('dialog', { 'aria-labelledby': heading, onclose: closed }, form);
   let result;
 
@@ -57,10 +63,30 @@ export function showOnce({ title, text, value }) {
     }
   };
   const shown = h('code', { class: 'secret', tabindex: '0' }, value);
-  const dialog = h('dialog', { 'aria-labelledby': heading, onclose: () => { dialog.remove(); resolve(); } },
-    h('form', { method: 'dialog' },
-      h('h2', { id: heading }, title), h('p', { class: 'dialog-text' }, text), shown,
-      h('div', { class: 'dialog-actions' }, status, h('button', { type: 'button', onclick: copy }, 'Copy'), h('button', { type: 'submit', class: 'primary' }, 'I have stored it'))));
+  const dialog = h(
+    'dialog',
+    {
+      'aria-labelledby': heading,
+      onclose: () => {
+        dialog.remove();
+        resolve();
+      },
+    },
+    h(
+      'form',
+      { method: 'dialog' },
+      h('h2', { id: heading }, title),
+      h('p', { class: 'dialog-text' }, text),
+      shown,
+      h(
+        'div',
+        { class: 'dialog-actions' },
+        status,
+        h('button', { type: 'button', onclick: copy }, 'Copy'),
+        h('button', { type: 'submit', class: 'primary' }, 'I have stored it'),
+      ),
+    ),
+  );
   document.body.append(dialog);
   dialog.showModal();
   return promise;
@@ -75,11 +101,17 @@ export function field(label, control, hint) {
 }
 
 export function reasonField() {
-  return field('Reason', h('input', { name: 'reason', maxlength: '1024', autocomplete: 'off' }), 'Optional. It is kept in the history for the next operator.');
+  return field(
+    'Reason',
+    h('input', { name: 'reason', maxlength: '1024', autocomplete: 'off' }),
+    'Optional. It is kept in the history for the next operator.',
+  );
 }
 
 function withResolvers() {
   let resolve;
-  const promise = new Promise((done) => { resolve = done; });
+  const promise = new Promise((done) => {
+    resolve = done;
+  });
   return { promise, resolve };
 }

@@ -40,7 +40,9 @@ function set(element, name, value) {
 }
 
 function nodes(children) {
-  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+  return children
+    .flat(Infinity)
+    .filter((child) => child !== null && child !== undefined && child !== false)
     .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 

@@ -28,5 +28,8 @@ export function hasField(method, path, name) {
 function resolve(value) {
   const reference = value?.$ref;
   if (typeof reference !== 'string') return value;
-  return reference.slice(2).split('/').reduce((at, name) => at?.[name], document);
+  return reference
+    .slice(2)
+    .split('/')
+    .reduce((at, name) => at?.[name], document);
 }

@@ -5,25 +5,57 @@ import { clock } from './clock.js';
 import { href } from './route.js';
 import { chooseTheme, chosenTheme, session } from './session.js';
 
-const NAVIGATION = [['', 'Overview'], ['urls', 'URLs'], ['deliveries', 'Deliveries'], ['subscriptions', 'Subscriptions'], ['replays', 'Replays'], ['audit', 'Audit']];
+const NAVIGATION = [
+  ['', 'Overview'],
+  ['urls', 'URLs'],
+  ['deliveries', 'Deliveries'],
+  ['subscriptions', 'Subscriptions'],
+  ['replays', 'Replays'],
+  ['audit', 'Audit'],
+];
 /** Below this, the clock runs at real time for all an operator can see. */
 const FAST = 1.5;
 
 export function header(me, { navigate, signOut }) {
   const links = NAVIGATION.map(([segment, name]) => h('a', { href: href(segment), 'data-segment': segment }, name));
   const main = h('main', { id: 'main', tabindex: '-1' });
-  const search = h('input', { type: 'search', name: 'q', 'aria-label': 'Search for an event id, a URL or a delivery id', placeholder: 'Event id, URL, delivery id', autocomplete: 'off', spellcheck: 'false' });
+  const search = h('input', {
+    type: 'search',
+    name: 'q',
+    'aria-label': 'Search for an event id, a URL or a delivery id',
+    placeholder: 'Event id, URL, delivery id',
+    autocomplete: 'off',
+    spellcheck: 'false',
+  });
   const find = (event) => {
     event.preventDefault();
     if (search.value.trim()) location.hash = href('search', { q: search.value.trim() });
   };
-  const element = h('div', { class: 'frame' },
-    h('header', { class: 'top' },
-      h('a', { class: 'brand', href: '#/', 'aria-label': 'Holdfast, overview' }, h('span', { class: 'logo', 'aria-hidden': 'true' }), h('span', { class: 'brand-name' }, 'Holdfast')),
+  const element = h(
+    'div',
+    { class: 'frame' },
+    h(
+      'header',
+      { class: 'top' },
+      h(
+        'a',
+        { class: 'brand', href: '#/', 'aria-label': 'Holdfast, overview' },
+        h('span', { class: 'logo', 'aria-hidden': 'true' }),
+        h('span', { class: 'brand-name' }, 'Holdfast'),
+      ),
       h('form', { class: 'search', role: 'search', onsubmit: find }, search),
-      h('div', { class: 'tools' }, speedNote(), me.isOperator && tenantChoice(me, navigate), themeButton(), h('button', { type: 'button', class: 'quiet', onclick: signOut }, 'Sign out'))),
+      h(
+        'div',
+        { class: 'tools' },
+        speedNote(),
+        me.isOperator && tenantChoice(me, navigate),
+        themeButton(),
+        h('button', { type: 'button', class: 'quiet', onclick: signOut }, 'Sign out'),
+      ),
+    ),
     h('nav', { 'aria-label': 'Pages' }, links),
-    main);
+    main,
+  );
   const mark = (segment) => {
     const shown = segment === 'events' || segment === 'search' ? 'deliveries' : segment;
     for (const link of links) {
@@ -33,7 +65,13 @@ export function header(me, { navigate, signOut }) {
   };
   // "/" is where people look for search.
   document.onkeydown = (event) => {
-    if (event.key === '/' && !event.ctrlKey && !event.metaKey && !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName) && !document.querySelector('dialog')) {
+    if (
+      event.key === '/' &&
+      !event.ctrlKey &&
+      !event.metaKey &&
+      !/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName) &&
+      !document.querySelector('dialog')
+    ) {
       event.preventDefault();
       search.focus();
     }
@@ -44,9 +82,12 @@ export function header(me, { navigate, signOut }) {
 function tenantChoice(me, navigate) {
   const names = me.tenants.length > 0 || !session.tenant ? me.tenants : [session.tenant];
   if (names.length === 0 || (me.hasTenant && names.length === 1)) return null;
-  const choice = h('select', { 'aria-label': 'Tenant' },
+  const choice = h(
+    'select',
+    { 'aria-label': 'Tenant' },
     h('option', { value: '' }, me.hasTenant ? 'Own tenant' : 'All tenants'),
-    names.map((name) => h('option', { value: name, selected: name === session.tenant }, name)));
+    names.map((name) => h('option', { value: name, selected: name === session.tenant }, name)),
+  );
   choice.value = session.tenant ?? '';
   choice.addEventListener('change', () => {
     session.tenant = choice.value || null;

@@ -17,19 +17,26 @@ const SILENCE_SHOWN_MS = 96 * 3_600_000;
 export function failureRate(url) {
   const share = url.window_attempts ? url.window_failures / url.window_attempts : 0;
   return bar({
-    value: share, line: MAX_FAILURE_SHARE, over: share > MAX_FAILURE_SHARE,
-    text: url.window_attempts ? `${percent(url.window_failures, url.window_attempts)} of ${number(url.window_attempts)}` : 'no attempts yet',
+    value: share,
+    line: MAX_FAILURE_SHARE,
+    over: share > MAX_FAILURE_SHARE,
+    text: url.window_attempts
+      ? `${percent(url.window_failures, url.window_attempts)} of ${number(url.window_attempts)}`
+      : 'no attempts yet',
     lineText: 'a URL is disabled above 70 % of more than 100 attempts',
   });
 }
 
 export function silence(url) {
-  if (!url.last_success_at) return bar({ value: 0, line: MAX_SILENCE_MS / SILENCE_SHOWN_MS, text: url.window_attempts ? 'never' : 'not attempted yet' });
+  if (!url.last_success_at)
+    return bar({ value: 0, line: MAX_SILENCE_MS / SILENCE_SHOWN_MS, text: url.window_attempts ? 'never' : 'not attempted yet' });
   const past = clock.now() - Date.parse(url.last_success_at);
   // An idle URL without failures is healthy however long ago it was used.
   const matters = url.streak > 0;
   return bar({
-    value: matters ? past / SILENCE_SHOWN_MS : 0, line: MAX_SILENCE_MS / SILENCE_SHOWN_MS, over: matters && past > MAX_SILENCE_MS,
+    value: matters ? past / SILENCE_SHOWN_MS : 0,
+    line: MAX_SILENCE_MS / SILENCE_SHOWN_MS,
+    over: matters && past > MAX_SILENCE_MS,
     text: ago(url.last_success_at, clock.now()),
     lineText: 'a URL can be frozen after 72 hours without success',
   });
@@ -39,7 +46,7 @@ export function silence(url) {
 export function trouble(url) {
   const error = url.last_error;
   if (error) {
-    const kind = error.status ? `status ${error.status}` : error.kind ?? outcomeOf({ error: error.text });
+    const kind = error.status ? `status ${error.status}` : (error.kind ?? outcomeOf({ error: error.text }));
     return h('span', { class: 'trouble' }, h('strong', {}, kind), error.text ? ` ${error.text}` : '');
   }
   if (url.state === 'enabled' && url.streak === 0) return null;

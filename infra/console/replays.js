@@ -17,20 +17,42 @@ const REFRESH_MS = 1500;
 export async function startReplay(view, urlId, what) {
   const since = h('input', { type: 'datetime-local', name: 'since' });
   const until = h('input', { type: 'datetime-local', name: 'until' });
-  const choice = (state, text, checked) => h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'states', value: state, checked }), text);
+  const choice = (state, text, checked) =>
+    h('label', { class: 'check' }, h('input', { type: 'checkbox', name: 'states', value: state, checked }), text);
   const started = await confirm({
-    title: 'Replay deliveries of this URL', action: 'Start the replay',
-    text: h('p', {}, 'Each gets a new schedule, oldest first, at a pace that does not overload the receiver. Waiting and parked deliveries are left alone.'),
-    fields: [h('fieldset', {}, h('legend', {}, 'Which'), choice('dead', 'Dead: given up or expired', true), choice('delivered', 'Delivered: send them once more', false)),
-      h('div', { class: 'two' }, field('Accepted from', since, 'Optional'), field('until', until, 'Optional'))],
+    title: 'Replay deliveries of this URL',
+    action: 'Start the replay',
+    text: h(
+      'p',
+      {},
+      'Each gets a new schedule, oldest first, at a pace that does not overload the receiver. Waiting and parked deliveries are left alone.',
+    ),
+    fields: [
+      h(
+        'fieldset',
+        {},
+        h('legend', {}, 'Which'),
+        choice('dead', 'Dead: given up or expired', true),
+        choice('delivered', 'Delivered: send them once more', false),
+      ),
+      h('div', { class: 'two' }, field('Accepted from', since, 'Optional'), field('Accepted until', until, 'Optional')),
+    ],
     act: (form) => {
       const time = (name) => (form.get(name) ? new Date(form.get(name)).toISOString() : undefined);
-      return view.send('POST', `${pathOf('urls', urlId)}/replay`, { states: form.getAll('states'), since: time('since'), until: time('until') });
+      return view.send('POST', `${pathOf('urls', urlId)}/replay`, {
+        states: form.getAll('states'),
+        since: time('since'),
+        until: time('until'),
+      });
     },
   });
   if (started) {
     remember(view, started.id, what);
-    announce(started.matched > 0 ? `The replay has started: ${number(started.matched)}${started.more ? ' or more' : ''} deliveries.` : 'The replay has started.');
+    announce(
+      started.matched > 0
+        ? `The replay has started: ${number(started.matched)}${started.more ? ' or more' : ''} deliveries.`
+        : 'The replay has started.',
+    );
   }
   return started;
 }
@@ -63,7 +85,14 @@ function progressOf(view, replay) {
   const label = `${number(replay.done)} replayed${replay.skipped ? `, ${number(replay.skipped)} skipped` : ''}, of ${number(all)}${replay.more ? ' or more' : ''}`;
   const ended = replay.state === 'done';
   return [
-    h('div', { class: 'job-head' }, h('a', { href: view.href(['replays', replay.id]) }, 'Replay'), pill(replay.state), h('span', { class: 'muted' }, label), h('span', { class: 'job-share' }, ended ? '100 %' : percent(handled, all))),
+    h(
+      'div',
+      { class: 'job-head' },
+      h('a', { href: view.href(['replays', replay.id]) }, 'Replay'),
+      pill(replay.state),
+      h('span', { class: 'muted' }, label),
+      h('span', { class: 'job-share' }, ended ? '100 %' : percent(handled, all)),
+    ),
     // Without anything to do, a finished bar is full.
     h('progress', { max: String(all || 1), value: String(ended ? all || 1 : handled), 'aria-label': `Replay: ${label}` }),
   ];
@@ -82,7 +111,15 @@ export async function replayPage(view) {
     ['Started', when(replay.created_at)],
     ['Id', h('code', {}, replay.id)],
   ].filter(Boolean);
-  view.show({ title: 'Replay', lead: 'Deliveries are replayed at the pace at which parked ones are released.' }, progress(view, id), h('dl', { class: 'card rows' }, facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value)))));
+  view.show(
+    { title: 'Replay', lead: 'Deliveries are replayed at the pace at which parked ones are released.' },
+    progress(view, id),
+    h(
+      'dl',
+      { class: 'card rows' },
+      facts.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))),
+    ),
+  );
 }
 
 export function replaysPage(view) {
@@ -90,16 +127,45 @@ export function replaysPage(view) {
   if (hasCall('get', '/v1/replays')) {
     const columns = [
       { name: 'State', cell: (replay) => pill(replay.state) },
-      { name: 'Replay', wide: true, cell: (replay) => h('a', { href: view.href(['replays', replay.id], replay) }, replay.url ?? replay.url_id ?? replay.delivery_id ?? replay.id) },
-      { name: 'Replayed', align: 'number', cell: (replay) => `${number(replay.done)} of ${number(Math.max(replay.matched, replay.done + replay.skipped))}${replay.more ? '+' : ''}` },
+      {
+        name: 'Replay',
+        wide: true,
+        cell: (replay) =>
+          h('a', { href: view.href(['replays', replay.id], replay) }, replay.url ?? replay.url_id ?? replay.delivery_id ?? replay.id),
+      },
+      {
+        name: 'Replayed',
+        align: 'number',
+        cell: (replay) =>
+          `${number(replay.done)} of ${number(Math.max(replay.matched, replay.done + replay.skipped))}${replay.more ? '+' : ''}`,
+      },
       { name: 'Started', align: 'number', cell: (replay) => sinceNow(replay.created_at) },
     ];
-    view.show({ title: 'Replays', lead }, pagedTable({ view, caption: 'Replays, newest first', columns, sources: [listOf(view, '/v1/replays')], empty: ['No replays yet', 'Start one on the page of a URL, or for a single delivery.'] }).element);
+    view.show(
+      { title: 'Replays', lead },
+      pagedTable({
+        view,
+        caption: 'Replays, newest first',
+        columns,
+        sources: [listOf(view, '/v1/replays')],
+        empty: ['No replays yet', 'Start one on the page of a URL, or for a single delivery.'],
+      }).element,
+    );
     return;
   }
   const own = session.replays;
-  const columns = [{ name: 'Replay', wide: true, cell: (replay) => h('a', { href: view.href(['replays', replay.id], replay) }, replay.what || replay.id) }, { name: 'Id', cell: (replay) => h('code', {}, replay.id) }];
-  view.show({ title: 'Replays', lead: `${lead} Started in this tab; a newer server lists all.` }, own.length > 0
-    ? h('div', { class: 'list' }, table({ caption: 'Replays that were started in this tab', columns, rows: own.map((replay) => row(columns, replay)) }))
-    : empty('No replays in this tab', 'Start one on the page of a URL, or for a single delivery.'));
+  const columns = [
+    { name: 'Replay', wide: true, cell: (replay) => h('a', { href: view.href(['replays', replay.id], replay) }, replay.what || replay.id) },
+    { name: 'Id', cell: (replay) => h('code', {}, replay.id) },
+  ];
+  view.show(
+    { title: 'Replays', lead: `${lead} Started in this tab; a newer server lists all.` },
+    own.length > 0
+      ? h(
+          'div',
+          { class: 'list' },
+          table({ caption: 'Replays that were started in this tab', columns, rows: own.map((replay) => row(columns, replay)) }),
+        )
+      : empty('No replays in this tab', 'Start one on the page of a URL, or for a single delivery.'),
+  );
 }

@@ -15,10 +15,23 @@ export async function searchPage(view) {
   const wanted = view.query.get('q')?.trim() ?? '';
   const results = h('div', {}, loading('results', 3));
   view.show({ title: `Search: ${wanted}`, heading: 'Search', lead: ['Results for ', h('strong', {}, wanted)] }, results);
-  const answers = await Promise.all([delivery(view, wanted), url(view, wanted), subscription(view, wanted), replay(view, wanted), event(view, wanted), urlsLike(view, wanted)]);
+  const answers = await Promise.all([
+    delivery(view, wanted),
+    url(view, wanted),
+    subscription(view, wanted),
+    replay(view, wanted),
+    event(view, wanted),
+    urlsLike(view, wanted),
+  ]);
   const found = answers.filter(Boolean);
   if (found.length === 0) {
-    put(results, empty('Nothing found', `Search finds a whole event id, delivery id (webhook-id), URL id or subscription id${hasParameter('/v1/urls', 'url') ? ', or the beginning of a URL' : ''}. Operators: choose the tenant first.`));
+    put(
+      results,
+      empty(
+        'Nothing found',
+        `Search finds a whole event id, delivery id (webhook-id), URL id or subscription id${hasParameter('/v1/urls', 'url') ? ', or the beginning of a URL' : ''}. Operators: choose the tenant first.`,
+      ),
+    );
   } else {
     put(results, found);
   }
@@ -35,7 +48,8 @@ async function look(view, path, query) {
   }
 }
 
-const hit = (kind, link, title, state) => h('a', { class: 'card hit', href: link }, h('span', { class: 'kicker' }, kind), h('span', { class: 'hit-title' }, title), state);
+const hit = (kind, link, title, state) =>
+  h('a', { class: 'card hit', href: link }, h('span', { class: 'kicker' }, kind), h('span', { class: 'hit-title' }, title), state);
 
 async function delivery(view, wanted) {
   if (!wanted.startsWith('dlv_')) return null;
@@ -52,7 +66,9 @@ async function url(view, wanted) {
 async function subscription(view, wanted) {
   if (!wanted.startsWith('sub_')) return null;
   const found = await look(view, pathOf('subscriptions', wanted));
-  return found && hit('Subscription', view.href(['subscriptions', found.id]), address(found.url), pill(found.active ? 'active' : 'inactive'));
+  return (
+    found && hit('Subscription', view.href(['subscriptions', found.id]), address(found.url), pill(found.active ? 'active' : 'inactive'))
+  );
 }
 
 async function replay(view, wanted) {
@@ -70,9 +86,19 @@ async function event(view, wanted) {
 
 async function urlsLike(view, wanted) {
   if (!/^https?:\/\//.test(wanted)) return null;
-  if (!hasParameter('/v1/urls', 'url')) return h('p', { class: 'hint' }, 'To search by URL needs a newer server. Until then, open the URL from a subscription or a delivery.');
+  if (!hasParameter('/v1/urls', 'url'))
+    return h('p', { class: 'hint' }, 'To search by URL needs a newer server. Until then, open the URL from a subscription or a delivery.');
   const page = await look(view, '/v1/urls', { url: wanted, limit: MAX_URLS });
   if (!page || page.items.length === 0) return null;
   const columns = columnsOf(view);
-  return h('section', { 'aria-label': 'URLs' }, h('div', { class: 'section-head' }, h('h2', {}, 'URLs')), h('div', { class: 'list' }, h('div', { class: 'scroll' }, table({ caption: 'URLs that begin so', columns, rows: page.items.map((each) => row(columns, each)) }))));
+  return h(
+    'section',
+    { 'aria-label': 'URLs' },
+    h('div', { class: 'section-head' }, h('h2', {}, 'URLs')),
+    h(
+      'div',
+      { class: 'list' },
+      h('div', { class: 'scroll' }, table({ caption: 'URLs that begin so', columns, rows: page.items.map((each) => row(columns, each)) })),
+    ),
+  );
 }

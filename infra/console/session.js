@@ -10,23 +10,33 @@ export const session = {
   /** Whether the key belongs to no tenant: an operator's view of all of them. Known after signing in. */
   isForAll: false,
 
-  get key() { return sessionStorage.getItem(KEY); },
-  set key(key) { sessionStorage.setItem(KEY, key); },
+  get key() {
+    return sessionStorage.getItem(KEY);
+  },
+  set key(key) {
+    sessionStorage.setItem(KEY, key);
+  },
 
   /** The tenant that an operator works on; null for that of the key, or for all. */
-  get tenant() { return sessionStorage.getItem(TENANT); },
+  get tenant() {
+    return sessionStorage.getItem(TENANT);
+  },
   set tenant(tenant) {
     if (tenant) sessionStorage.setItem(TENANT, tenant);
     else sessionStorage.removeItem(TENANT);
   },
 
   /** Replays that were started in this tab, newest first: `{id, tenant, what}`. */
-  get replays() { return JSON.parse(sessionStorage.getItem(REPLAYS) ?? '[]'); },
+  get replays() {
+    return JSON.parse(sessionStorage.getItem(REPLAYS) ?? '[]');
+  },
   addReplay(replay) {
     sessionStorage.setItem(REPLAYS, JSON.stringify([replay, ...this.replays].slice(0, MAX_REPLAYS)));
   },
 
-  end() { sessionStorage.clear(); },
+  end() {
+    sessionStorage.clear();
+  },
 };
 
 /** 'light', 'dark', or null for the theme of the system. */

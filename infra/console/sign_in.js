@@ -10,29 +10,54 @@ import { session } from './session.js';
 const NO_SUCH_URL = `url_${'0'.repeat(26)}`;
 
 export function signIn(start, message) {
-  const input = h('input', { name: 'key', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true, placeholder: 'hf_…' });
+  const input = h('input', {
+    name: 'key',
+    type: 'password',
+    autocomplete: 'off',
+    spellcheck: 'false',
+    required: true,
+    placeholder: 'hf_…',
+  });
   const submit = (event) => {
     event.preventDefault();
     session.key = input.value.trim();
     start();
   };
   queueMicrotask(() => input.focus());
-  return h('main', { class: 'sign-in', id: 'main' },
-    h('form', { class: 'card', onsubmit: submit },
+  return h(
+    'main',
+    { class: 'sign-in', id: 'main' },
+    h(
+      'form',
+      { class: 'card', onsubmit: submit },
       h('h1', {}, h('span', { class: 'logo', 'aria-hidden': 'true' }), 'Holdfast'),
       h('p', { class: 'lead' }, 'See which deliveries are in trouble, why, and set them right.'),
       message && h('p', { class: 'message', role: 'alert' }, message),
       field('Key', input, 'A key with the role admin or operator. It stays in this tab and is forgotten when you close it.'),
       h('button', { type: 'submit', class: 'primary' }, 'Open the console'),
-      h('details', {}, h('summary', {}, 'Where do I find a key?'),
-        h('p', {}, 'In development mode, Holdfast prints the key at every start and keeps it in the file ', h('code', {}, 'key'), ' of its data folder. Otherwise ask an operator, who creates keys with ', h('code', {}, 'POST /v1/keys'), '.'))));
+      h(
+        'details',
+        {},
+        h('summary', {}, 'Where do I find a key?'),
+        h(
+          'p',
+          {},
+          'In development mode, Holdfast prints the key at every start and keeps it in the file ',
+          h('code', {}, 'key'),
+          ' of its data folder. Otherwise ask an operator, who creates keys with ',
+          h('code', {}, 'POST /v1/keys'),
+          '.',
+        ),
+      ),
+    ),
+  );
 }
 
 /** What this key may see. Throws if it is not valid. */
 export async function whoAmI() {
   await whoAmI.clock();
   const tenants = await allTenants();
-  const hasTenant = tenants === null || await ownTenant();
+  const hasTenant = tenants === null || (await ownTenant());
   session.isForAll = !hasTenant;
   return { isOperator: tenants !== null, hasTenant, tenants: tenants ?? [] };
 }

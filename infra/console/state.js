@@ -13,10 +13,21 @@ const SHAPES = {
 };
 
 const STATES = {
-  enabled: ['ok', 'check'], disabled: ['warn', 'pause'], frozen: ['ice', 'flake'],
-  delivered: ['ok', 'check'], waiting: ['wait', 'clock'], parked: ['hold', 'pause'], dead: ['bad', 'cross'],
-  success: ['ok', 'check'], failure: ['bad', 'cross'], interrupted: ['warn', 'half'],
-  running: ['wait', 'clock'], done: ['ok', 'check'], active: ['ok', 'check'], inactive: ['quiet', 'pause'], failing: ['bad', 'cross'],
+  enabled: ['ok', 'check'],
+  disabled: ['warn', 'pause'],
+  frozen: ['ice', 'flake'],
+  delivered: ['ok', 'check'],
+  waiting: ['wait', 'clock'],
+  parked: ['hold', 'pause'],
+  dead: ['bad', 'cross'],
+  success: ['ok', 'check'],
+  failure: ['bad', 'cross'],
+  interrupted: ['warn', 'half'],
+  running: ['wait', 'clock'],
+  done: ['ok', 'check'],
+  active: ['ok', 'check'],
+  inactive: ['quiet', 'pause'],
+  failing: ['bad', 'cross'],
 };
 
 export function toneOf(state) {

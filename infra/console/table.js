@@ -8,15 +8,31 @@ const PAGE_SIZE = 50;
 
 /** A table; on a phone the CSS shows each row as a card, which is why the roles are written out and cells carry their label. */
 export function table({ caption, columns, rows, quiet = true }) {
-  return h('table', { role: 'table' },
+  return h(
+    'table',
+    { role: 'table' },
     h('caption', { class: quiet ? 'visually-hidden' : '' }, caption),
-    h('thead', { role: 'rowgroup' }, h('tr', { role: 'row' }, columns.map(({ name, align }) => h('th', { role: 'columnheader', scope: 'col', class: align }, name)))),
-    h('tbody', { role: 'rowgroup' }, rows));
+    h(
+      'thead',
+      { role: 'rowgroup' },
+      h(
+        'tr',
+        { role: 'row' },
+        columns.map(({ name, align }) => h('th', { role: 'columnheader', scope: 'col', class: align }, name)),
+      ),
+    ),
+    h('tbody', { role: 'rowgroup' }, rows),
+  );
 }
 
 export function row(columns, item) {
-  return h('tr', { role: 'row' }, columns.map(({ name, cell, align, wide }) =>
-    h('td', { role: 'cell', 'data-label': name, class: [align, wide && 'wide'].filter(Boolean).join(' ') }, cell(item))));
+  return h(
+    'tr',
+    { role: 'row' },
+    columns.map(({ name, cell, align, wide }) =>
+      h('td', { role: 'cell', 'data-label': name, class: [align, wide && 'wide'].filter(Boolean).join(' ') }, cell(item)),
+    ),
+  );
 }
 
 /**
@@ -53,7 +69,10 @@ export function pagedTable({ view, caption, columns, sources, empty, pageSize = 
         draw(shown - before);
       } catch (error) {
         if (mine !== generation || view.signal.aborted) return;
-        put(foot, failure(error, () => more(wanted)));
+        put(
+          foot,
+          failure(error, () => more(wanted)),
+        );
         if (shown === 0) put(box, foot);
       }
     }
@@ -75,8 +94,11 @@ export function pagedTable({ view, caption, columns, sources, empty, pageSize = 
         put(box, h('div', { class: 'scroll' }, whole), foot);
       }
       const focused = foot.contains(document.activeElement);
-      put(foot, h('span', {}, position ? `${number(shown)} shown` : `${number(shown)} in all`),
-        position && h('button', { type: 'button', onclick: () => more(pageSize) }, 'Show more'));
+      put(
+        foot,
+        h('span', {}, position ? `${number(shown)} shown` : `${number(shown)} in all`),
+        position && h('button', { type: 'button', onclick: () => more(pageSize) }, 'Show more'),
+      );
       // The button was replaced; keyboard users stay where they were.
       if (focused) (foot.querySelector('button') ?? body.rows[shown - added]?.querySelector('a'))?.focus();
       whisper(`${number(shown)} shown`);

@@ -19,13 +19,28 @@ export function testPage(view) {
   const send = async (event) => {
     event.preventDefault();
     try {
-      put(results, matches(view, await view.send('POST', '/v1/subscriptions/test', { type: type.value.trim(), data: JSON.parse(data.value || 'null') })));
+      put(
+        results,
+        matches(
+          view,
+          await view.send('POST', '/v1/subscriptions/test', { type: type.value.trim(), data: JSON.parse(data.value || 'null') }),
+        ),
+      );
     } catch (error) {
       put(results, failure(error instanceof SyntaxError ? { title: 'The data is not JSON', message: error.message } : error));
     }
   };
-  view.show({ title: 'Test an event', lead: 'See which subscriptions an event would match, and which filter refuses it. Nothing is sent.' },
-    h('form', { class: 'card form', onsubmit: send }, field('Type', type), field('Data', data, 'JSON'), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Test'))), results);
+  view.show(
+    { title: 'Test an event', lead: 'See which subscriptions an event would match, and which filter refuses it. Nothing is sent.' },
+    h(
+      'form',
+      { class: 'card form', onsubmit: send },
+      field('Type', type),
+      field('Data', data, 'JSON'),
+      h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Test')),
+    ),
+    results,
+  );
 }
 
 function matches(view, answer) {
@@ -34,10 +49,27 @@ function matches(view, answer) {
   const isMatch = (item) => item.matches ?? item.matched ?? false;
   const columns = [
     { name: 'Match', cell: (item) => pill(isMatch(item) ? 'success' : 'inactive', isMatch(item) ? 'matches' : 'refused') },
-    { name: 'Subscription', wide: true, cell: (item) => h('a', { href: view.href(['subscriptions', item.subscription_id ?? item.id], item) }, item.url ? address(item.url) : item.subscription_id ?? item.id) },
+    {
+      name: 'Subscription',
+      wide: true,
+      cell: (item) =>
+        h(
+          'a',
+          { href: view.href(['subscriptions', item.subscription_id ?? item.id], item) },
+          item.url ? address(item.url) : (item.subscription_id ?? item.id),
+        ),
+    },
     { name: 'Why not', cell: (item) => (isMatch(item) ? '' : reason(item)) },
   ];
-  return h('div', { class: 'list' }, h('div', { class: 'scroll' }, table({ caption: 'Subscriptions and whether they match', columns, rows: items.map((item) => row(columns, item)) })));
+  return h(
+    'div',
+    { class: 'list' },
+    h(
+      'div',
+      { class: 'scroll' },
+      table({ caption: 'Subscriptions and whether they match', columns, rows: items.map((item) => row(columns, item)) }),
+    ),
+  );
 }
 
 function reason(item) {

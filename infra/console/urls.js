@@ -14,10 +14,22 @@ const SHOWN = { trouble: 'In trouble', frozen: 'Frozen', disabled: 'Disabled', e
 export function urlsPage(view) {
   let shown = SHOWN[view.query.get('show')] ? view.query.get('show') : 'trouble';
   const list = h('div', {});
-  const tabs = h('div', { class: 'segments', role: 'group', 'aria-label': 'Which URLs' }, Object.entries(SHOWN).map(([name, text]) =>
-    h('button', { type: 'button', 'aria-pressed': String(name === shown), onclick: (event) => choose(name, event.currentTarget) }, text)));
+  const tabs = h(
+    'div',
+    { class: 'segments', role: 'group', 'aria-label': 'Which URLs' },
+    Object.entries(SHOWN).map(([name, text]) =>
+      h('button', { type: 'button', 'aria-pressed': String(name === shown), onclick: (event) => choose(name, event.currentTarget) }, text),
+    ),
+  );
 
-  view.show({ title: 'URLs', lead: 'Every receiver URL with its health. More than 70 % failures of more than 100 attempts disable a URL; it is then probed every 10 minutes.', actions: [tabs] }, list);
+  view.show(
+    {
+      title: 'URLs',
+      lead: 'Every receiver URL with its health. More than 70 % failures of more than 100 attempts disable a URL; it is then probed every 10 minutes.',
+      actions: [tabs],
+    },
+    list,
+  );
 
   function choose(name, button) {
     shown = name;
@@ -28,9 +40,19 @@ export function urlsPage(view) {
 
   function draw() {
     const failing = hasParameter('/v1/urls', 'failing');
-    put(list,
-      pagedTable({ view, caption: `URLs: ${SHOWN[shown]}`, columns: columnsOf(view), ...sourcesOf(view, shown, failing), empty: emptyOf(view, shown, failing) }).element,
-      shown === 'trouble' && !failing && h('p', { class: 'hint' }, 'URLs that fail but are still enabled are under “Enabled”: to list them here needs a newer server.'));
+    put(
+      list,
+      pagedTable({
+        view,
+        caption: `URLs: ${SHOWN[shown]}`,
+        columns: columnsOf(view),
+        ...sourcesOf(view, shown, failing),
+        empty: emptyOf(view, shown, failing),
+      }).element,
+      shown === 'trouble' &&
+        !failing &&
+        h('p', { class: 'hint' }, 'URLs that fail but are still enabled are under “Enabled”: to list them here needs a newer server.'),
+    );
   }
 
   draw();
@@ -53,20 +75,36 @@ function sourcesOf(view, shown, failing) {
 }
 
 function emptyOf(view, shown, failing) {
-  if (shown === 'trouble') return [failing ? 'No URL is in trouble' : 'No URL is disabled or frozen', 'All deliveries are attempted on schedule.'];
+  if (shown === 'trouble')
+    return [failing ? 'No URL is in trouble' : 'No URL is disabled or frozen', 'All deliveries are attempted on schedule.'];
   if (shown === 'all' || shown === 'enabled') {
-    return ['No URLs yet', 'A URL appears here when a subscription uses it.', h('a', { class: 'button primary', href: view.href(['subscriptions', 'new']) }, 'Create a subscription')];
+    return [
+      'No URLs yet',
+      'A URL appears here when a subscription uses it.',
+      h('a', { class: 'button primary', href: view.href(['subscriptions', 'new']) }, 'Create a subscription'),
+    ];
   }
   return [`No URL is ${shown}`, 'That is good news.'];
 }
 
 export function columnsOf(view) {
   return [
-    { name: 'State', cell: (url) => [pill(url.state === 'enabled' && url.failing_since ? 'failing' : url.state), h('span', { class: 'below' }, sinceNow(url.failing_since ?? url.since))] },
-    { name: 'URL', wide: true, cell: (url) => [
-      h('a', { class: 'address-link', href: view.href(['urls', url.id], url) }, address(url.url)),
-      url.tenant && h('span', { class: 'tag' }, url.tenant),
-      h('span', { class: 'below' }, trouble(url))] },
+    {
+      name: 'State',
+      cell: (url) => [
+        pill(url.state === 'enabled' && url.failing_since ? 'failing' : url.state),
+        h('span', { class: 'below' }, sinceNow(url.failing_since ?? url.since)),
+      ],
+    },
+    {
+      name: 'URL',
+      wide: true,
+      cell: (url) => [
+        h('a', { class: 'address-link', href: view.href(['urls', url.id], url) }, address(url.url)),
+        url.tenant && h('span', { class: 'tag' }, url.tenant),
+        h('span', { class: 'below' }, trouble(url)),
+      ],
+    },
     { name: 'Failure rate', cell: failureRate },
     { name: 'Last success', cell: silence },
     { name: 'Next probe', align: 'number', cell: (url) => nextProbe(view, url) },

@@ -15,15 +15,25 @@ export class View {
     this.query = query;
   }
 
-  get signal() { return this.#leaving.signal; }
+  get signal() {
+    return this.#leaving.signal;
+  }
   /** The tenant of this page: that of its address, or the one the operator chose. */
-  get tenant() { return this.query.get('tenant') ?? session.tenant; }
+  get tenant() {
+    return this.query.get('tenant') ?? session.tenant;
+  }
 
-  leave() { this.#leaving.abort(); }
+  leave() {
+    this.#leaving.abort();
+  }
 
-  get(path, query) { return call('GET', path, { query, tenant: this.tenant, signal: this.signal }); }
+  get(path, query) {
+    return call('GET', path, { query, tenant: this.tenant, signal: this.signal });
+  }
   /** A change is not aborted when the page is left: the operator asked for it. */
-  send(method, path, body) { return call(method, path, { body, tenant: this.tenant }); }
+  send(method, path, body) {
+    return call(method, path, { body, tenant: this.tenant });
+  }
 
   /** The address of an item: lists of all tenants name the tenant of each. */
   href(segments, item = {}, query = {}) {
@@ -33,11 +43,22 @@ export class View {
   /** Draws the page below its heading. `lead` says what the page is for; `actions` are buttons beside the heading. */
   show({ title, lead, actions = [], heading = title, kicker }, ...content) {
     document.title = `${title} · Holdfast`;
-    put(this.main,
-      h('div', { class: 'page-head' },
-        h('div', { class: 'page-title' }, kicker && h('p', { class: 'kicker' }, kicker), h('h1', { tabindex: '-1' }, heading), lead && h('p', { class: 'lead' }, lead)),
-        actions.length > 0 && h('div', { class: 'actions' }, actions)),
-      ...content);
+    put(
+      this.main,
+      h(
+        'div',
+        { class: 'page-head' },
+        h(
+          'div',
+          { class: 'page-title' },
+          kicker && h('p', { class: 'kicker' }, kicker),
+          h('h1', { tabindex: '-1' }, heading),
+          lead && h('p', { class: 'lead' }, lead),
+        ),
+        actions.length > 0 && h('div', { class: 'actions' }, actions),
+      ),
+      ...content,
+    );
   }
 
   /** Changes the query of the address without a new page, so that the focus stays and a reload shows the same. */
@@ -54,7 +75,13 @@ export class View {
       if (!document.hidden) await work();
       if (!this.signal.aborted) timer = setTimeout(run, ms);
     };
-    document.addEventListener('visibilitychange', () => { if (!document.hidden) run(); }, { signal: this.signal });
+    document.addEventListener(
+      'visibilitychange',
+      () => {
+        if (!document.hidden) run();
+      },
+      { signal: this.signal },
+    );
     this.signal.addEventListener('abort', () => clearTimeout(timer));
     return run();
   }

@@ -9,7 +9,11 @@ export function when(at) {
 }
 
 export function since(view, at) {
-  return h('time', { datetime: at, title: at }, view.ticking((now) => ago(at, now)));
+  return h(
+    'time',
+    { datetime: at, title: at },
+    view.ticking((now) => ago(at, now)),
+  );
 }
 
 export function sinceNow(at) {

@@ -55,7 +55,9 @@ function dead(delivery, { attempts, last }) {
 }
 
 function failed(attempts) {
-  return attempts.length === 1 ? `the first attempt failed (${outcomeOf(attempts[0])})` : `${attempts.length} attempts failed; ${lastly(attempts.at(-1))}`;
+  return attempts.length === 1
+    ? `the first attempt failed (${outcomeOf(attempts[0])})`
+    : `${attempts.length} attempts failed; ${lastly(attempts.at(-1))}`;
 }
 
 function lastly(attempt) {
