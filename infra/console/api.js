@@ -43,6 +43,8 @@ export async function call(method, path, { query = {}, body, tenant = session.te
       detail: `The answer (status ${response.status}) is not from Holdfast; check the proxy in front of it.`,
     });
   }
+  // A key can be deleted while the page is open; the shell asks for another one.
+  if (response.status === 401) document.dispatchEvent(new Event('key-refused'));
   if (!response.ok) throw new Problem(response.status, parsed);
   return parsed;
 }

@@ -45,6 +45,7 @@ const PAGES = [
 const app = document.getElementById('app');
 let view = null;
 let frame = null;
+let hasInteracted = false;
 
 function pageOf(segments) {
   const found = PAGES.find(([pattern]) => {
@@ -62,18 +63,10 @@ function missingPage(page) {
 }
 
 async function navigate() {
-  // The skip link is no page.
-  if (location.hash === '#main') {
-    frame?.main.querySelector('h1')?.focus();
-    return;
-  }
+  // While signing in there is no frame; it shows the page of the address when it is done.
+  if (!frame) return;
   view?.leave();
-  if (!session.key) {
-    showSignIn();
-    return;
-  }
   const address = parseHash(location.hash);
-  const isFirst = view === null;
   view = new View(frame.main, address);
   frame.mark(address.segments[0] ?? '');
   const shown = view;
@@ -82,17 +75,16 @@ async function navigate() {
   } catch (error) {
     if (!shown.signal.aborted) problem(error, shown);
   }
-  // Screen readers continue at the new page. On the first one, the browser starts at the top anyway.
-  if (!isFirst && !shown.signal.aborted) frame.main.querySelector('h1')?.focus({ preventScroll: true });
-  if (!isFirst) window.scrollTo(0, 0);
+  if (shown.signal.aborted) return;
+  // Screen readers continue at the new page. When the page was just loaded, they start at the top anyway.
+  if (hasInteracted) {
+    frame.main.querySelector('h1')?.focus({ preventScroll: true });
+    window.scrollTo(0, 0);
+  }
+  hasInteracted = true;
 }
 
 function problem(error, shown) {
-  if (error.status === 401) {
-    session.end();
-    showSignIn('This key is no longer valid. Enter another one.');
-    return;
-  }
   if (error.status === undefined) console.error(error);
   shown.show({ title: 'This page could not be loaded' }, failure(error, navigate));
 }
@@ -100,6 +92,8 @@ function problem(error, shown) {
 function showSignIn(message) {
   view?.leave();
   view = null;
+  frame = null;
+  hasInteracted = true;
   document.title = 'Sign in · Holdfast';
   put(app, signIn(start, message));
 }
@@ -126,7 +120,8 @@ async function start() {
 
 function signOut() {
   session.end();
-  location.hash = '#/';
+  // Without an event: there is no page to show.
+  history.replaceState(null, '', '#/');
   showSignIn('You are signed out. The key is forgotten.');
 }
 
@@ -141,6 +136,17 @@ function keepTime() {
   timekeeper = setInterval(read, 60_000);
 }
 
+document.addEventListener('key-refused', () => {
+  // Before there is a frame, signing in reports it.
+  if (!frame) return;
+  session.end();
+  showSignIn('This key is no longer valid. Enter another one.');
+});
+// The hash is the address of a page, so the skip link moves the focus itself.
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  document.querySelector('main h1')?.focus();
+});
 window.addEventListener('hashchange', navigate);
 if (session.key) start();
 else showSignIn();

@@ -26,11 +26,13 @@ export function percent(part, all) {
 export function duration(ms) {
   const value = Math.max(0, ms);
   if (value < SECOND) return `${Math.round(value)} ms`;
-  if (value < 2 * MINUTE && value % SECOND !== 0 && value < 100 * SECOND) return `${(value / SECOND).toFixed(1)} s`;
-  if (value < MINUTE) return `${Math.round(value / SECOND)} s`;
-  if (value < HOUR) return two(value, MINUTE, 'min', SECOND, 's');
-  if (value < 2 * DAY + HOUR) return two(value, HOUR, 'h', MINUTE, 'min');
-  return two(value, DAY, 'days', HOUR, 'h');
+  if (value < 100 * SECOND && value % SECOND !== 0) return `${(value / SECOND).toFixed(1)} s`;
+  // Rounded once, so that 59 min 59.9 s is 1 h.
+  const seconds = Math.round(value / SECOND) * SECOND;
+  if (seconds < MINUTE) return `${seconds / SECOND} s`;
+  if (seconds < HOUR) return two(seconds, MINUTE, 'min', SECOND, 's');
+  if (seconds < 2 * DAY + HOUR) return two(seconds, HOUR, 'h', MINUTE, 'min');
+  return two(seconds, DAY, 'days', HOUR, 'h');
 }
 
 function two(value, large, largeName, small, smallName) {

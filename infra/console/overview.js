@@ -115,7 +115,6 @@ export function overviewPage(view) {
       });
     } catch (error) {
       if (view.signal.aborted) return;
-      if (error.status === 401) throw error;
       state.className = 'live';
       put(problem, failure(error, refresh));
     }

@@ -2,21 +2,19 @@
 
 import { address } from './address.js';
 import { pathOf } from './api.js';
-import { clock } from './clock.js';
 import { deliveryColumns } from './deliveries.js';
 import { confirm, reasonField } from './dialog.js';
-import { h, put, s } from './dom.js';
+import { h, put } from './dom.js';
 import { hasParameter } from './features.js';
-import { bounded, countdown, duration, number, plural } from './format.js';
-import { MIN_WINDOW_ATTEMPTS, failureRate, silence, trouble } from './health.js';
-import { announce, empty, failure, loading } from './notice.js';
+import { number, plural } from './format.js';
+import { announce, failure, loading } from './notice.js';
 import { progress, startReplay } from './replays.js';
-import { pill, toneOf } from './state.js';
+import { pill } from './state.js';
 import { listOf, pagedTable } from './table.js';
-import { since, when } from './when.js';
+import { factsOf } from './url_facts.js';
+import { historyOf } from './url_history.js';
 
 const REFRESH_MS = 5000;
-const LATEST_CHANGES = 4;
 const LISTS = { parked: 'Parked', dead: 'Dead', waiting: 'Waiting', delivered: 'Delivered' };
 
 export async function urlPage(view) {
@@ -24,6 +22,7 @@ export async function urlPage(view) {
   const path = pathOf('urls', id);
   view.show({ title: 'URL', heading: 'URL' }, loading('the URL'));
   let url = await view.get(path);
+  let drawn = null;
   const facts = h('div', {});
   const actions = h('div', { class: 'actions' });
   const jobs = h('div', { class: 'jobs' });
@@ -38,9 +37,15 @@ export async function urlPage(view) {
   );
 
   function draw() {
-    put(facts, summary(view, url));
-    put(history, historyOf(url));
+    put(facts, factsOf(view, url));
+    drawHistory();
     put(actions, buttons());
+  }
+
+  /** Only when it changed, so that what the operator unfolded stays so. */
+  function drawHistory() {
+    drawn = url.generation;
+    put(history, historyOf(url));
   }
 
   async function refresh() {
@@ -48,8 +53,8 @@ export async function urlPage(view) {
       url = await view.get(path);
       // A button that has the focus is not replaced under the operator's hands.
       if (!actions.contains(document.activeElement)) put(actions, buttons());
-      put(facts, summary(view, url));
-      put(history, historyOf(url));
+      put(facts, factsOf(view, url));
+      if (url.generation !== drawn) drawHistory();
     } catch (error) {
       if (!view.signal.aborted && error.status !== 429) put(facts, failure(error, refresh));
     }
@@ -140,78 +145,6 @@ function replayExpired() {
   );
 }
 
-function summary(view, url) {
-  const counted = (value, more) => (typeof value === 'object' && value !== null ? bounded(value) : `${number(value)}${more ? '+' : ''}`);
-  const facts = [
-    ['State', [pill(url.state), h('span', { class: 'below' }, since(view, url.since))]],
-    [
-      'Failure rate',
-      [
-        failureRate(url),
-        h(
-          'span',
-          { class: 'below' },
-          url.window_attempts > MIN_WINDOW_ATTEMPTS
-            ? 'disabled above the line at 70 %'
-            : `counts from ${MIN_WINDOW_ATTEMPTS + 1} attempts on`,
-        ),
-      ],
-    ],
-    ['Last success', [silence(url), h('span', { class: 'below' }, 'the line is at 72 hours')]],
-    ['Failures in a row', [h('span', { class: 'figure' }, number(url.streak)), h('span', { class: 'below' }, 'disabled at 2,000')]],
-    url.state === 'disabled' && [
-      'Next probe',
-      [
-        h('span', { class: 'figure' }, url.next_probe_at ? view.ticking((now) => countdown(url.next_probe_at, now)) : '–'),
-        h('span', { class: 'below' }, 'one delivery every 10 minutes'),
-      ],
-    ],
-    [
-      'Parked',
-      [
-        h('span', { class: 'figure' }, counted(url.parked, url.parked_more)),
-        h('span', { class: 'below' }, url.releasing ? 'being released' : 'held back'),
-      ],
-    ],
-    url.waiting !== undefined && [
-      'Waiting',
-      [h('span', { class: 'figure' }, counted(url.waiting)), h('span', { class: 'below' }, 'due later')],
-    ],
-    url.latency_ms && [
-      'Latency',
-      [
-        h('span', { class: 'figure' }, duration(url.latency_ms.p50 ?? url.latency_ms.average ?? url.latency_ms)),
-        h('span', { class: 'below' }, 'of recent attempts'),
-      ],
-    ],
-    url.failing_since && [
-      'Failing for',
-      [
-        h('span', { class: 'figure' }, duration(clock.now() - Date.parse(url.failing_since))),
-        h('span', { class: 'below' }, when(url.failing_since)),
-      ],
-    ],
-  ].filter(Boolean);
-  const why = trouble(url);
-  return [
-    why &&
-      url.state !== 'enabled' &&
-      h(
-        'p',
-        { class: `verdict ${toneOf(url.state)}` },
-        `${url.state === 'frozen' ? 'Frozen' : 'Disabled'}: `,
-        url.reason,
-        url.last_error && [' · last error: ', why],
-      ),
-    why && url.state === 'enabled' && h('p', { class: 'verdict bad' }, 'Failing: ', why),
-    h(
-      'dl',
-      { class: 'facts' },
-      facts.map(([name, value]) => h('div', { class: 'card fact' }, h('dt', {}, name), h('dd', {}, value))),
-    ),
-  ];
-}
-
 function lists(view, id) {
   let shown = LISTS[view.query.get('list')] ? view.query.get('list') : 'parked';
   const box = h('div', {});
@@ -250,82 +183,6 @@ function lists(view, id) {
   }
   draw();
   return h('section', { 'aria-label': 'Deliveries' }, h('div', { class: 'section-head' }, h('h2', {}, 'Deliveries'), tabs), box);
-}
-
-function historyOf(url) {
-  const changes = url.history ?? [];
-  return [
-    h('h2', {}, 'History'),
-    changes.length === 0
-      ? empty('It has never changed its state', 'Changes by Holdfast and by people are listed here with their reason.')
-      : [
-          strip(changes, url),
-          changeList(changes.slice(0, LATEST_CHANGES)),
-          changes.length > LATEST_CHANGES &&
-            h(
-              'details',
-              {},
-              h('summary', {}, `${plural(changes.length - LATEST_CHANGES, 'earlier change')}`),
-              changeList(changes.slice(LATEST_CHANGES)),
-            ),
-        ],
-  ];
-}
-
-function changeList(changes) {
-  return h(
-    'ol',
-    { class: 'history' },
-    changes.map((change) =>
-      h(
-        'li',
-        { class: toneOf(change.to) },
-        h('span', { class: 'history-dot', 'aria-hidden': 'true' }),
-        h(
-          'div',
-          {},
-          h('span', { class: 'history-what' }, pill(change.to), h('span', { class: 'muted' }, ` from ${change.from}`)),
-          h('p', {}, change.why || 'no reason given'),
-          h('p', { class: 'muted' }, when(change.at), ` · by ${change.by}`),
-        ),
-      ),
-    ),
-  );
-}
-
-/** The states over time as one strip, oldest left. */
-function strip(changes, url) {
-  const oldest = [...changes].reverse();
-  const from = Date.parse(oldest[0].at);
-  const end = clock.now();
-  const span = Math.max(1, end - from);
-  const lead = span * 0.08;
-  const x = (time) => ((time - from + lead) / (span + lead)) * 1000;
-  const parts = [
-    { state: oldest[0].from, from: from - lead, to: from },
-    ...oldest.map((change, index) => ({
-      state: change.to,
-      from: Date.parse(change.at),
-      to: index + 1 < oldest.length ? Date.parse(oldest[index + 1].at) : end,
-    })),
-  ];
-  return s(
-    'svg',
-    {
-      class: 'strip',
-      viewBox: '0 0 1000 12',
-      preserveAspectRatio: 'none',
-      role: 'img',
-      'aria-label': `States over time: ${parts.map(({ state }) => state).join(', then ')}, since ${url.since}`,
-    },
-    parts.map((part) =>
-      s(
-        'rect',
-        { class: `mark ${toneOf(part.state)}`, x: x(part.from), width: Math.max(3, x(part.to) - x(part.from)), height: 12 },
-        s('title', {}, part.state),
-      ),
-    ),
-  );
 }
 
 function subscriptions(view, url) {

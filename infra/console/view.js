@@ -8,11 +8,14 @@ import { session } from './session.js';
 
 export class View {
   #leaving = new AbortController();
+  #ticking = new Set();
 
   constructor(main, { segments, query }) {
     this.main = main;
     this.segments = segments;
     this.query = query;
+    const timer = setInterval(() => this.#tick(), 1000);
+    this.signal.addEventListener('abort', () => clearInterval(timer));
   }
 
   get signal() {
@@ -89,11 +92,16 @@ export class View {
   /** Keeps a text current that depends on the time: `text` gets the server's time. */
   ticking(text, attributes) {
     const element = h('span', attributes, text(clock.now()));
-    const timer = setInterval(() => {
-      const now = text(clock.now());
-      if (element.textContent !== now) element.textContent = now;
-    }, 1000);
-    this.signal.addEventListener('abort', () => clearInterval(timer));
+    this.#ticking.add({ element, text });
     return element;
+  }
+
+  #tick() {
+    const now = clock.now();
+    for (const each of this.#ticking) {
+      // Replaced by a newer one.
+      if (!each.element.isConnected) this.#ticking.delete(each);
+      else if (each.element.textContent !== each.text(now)) each.element.textContent = each.text(now);
+    }
   }
 }
