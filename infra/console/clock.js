@@ -12,9 +12,9 @@ export function createClock(localNow = () => Date.now()) {
   let last = { server: localNow(), local: localNow() };
   let rate = 1;
   return {
-    /** The server said that it is `at` (RFC 3339). */
-    observe(at) {
-      const seen = { server: Date.parse(at), local: localNow() };
+    /** The server said that it is `at` (RFC 3339), when the time here was `local`. */
+    observe(at, local = localNow()) {
+      const seen = { server: Date.parse(at), local };
       if (Number.isNaN(seen.server)) return;
       const stale = !first || seen.local - first.local > MAX_SPAN_MS || seen.server < last.server;
       if (stale) first = first && seen.server >= last.server ? last : seen;
@@ -36,3 +36,11 @@ export function createClock(localNow = () => Date.now()) {
 }
 
 export const clock = createClock();
+
+/** Sends a request whose answer has the server's time, which was read about halfway between question and answer. */
+export async function timed(ask) {
+  const sent = Date.now();
+  const answer = await ask();
+  clock.observe(answer.at, (sent + Date.now()) / 2);
+  return answer;
+}

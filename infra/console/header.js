@@ -2,6 +2,7 @@
 
 import { h, put } from './dom.js';
 import { clock } from './clock.js';
+import { number } from './format.js';
 import { href } from './route.js';
 import { chooseTheme, chosenTheme, session } from './session.js';
 
@@ -122,7 +123,8 @@ function speedNote() {
   const note = h('span', { class: 'speed', hidden: true });
   setInterval(() => {
     note.hidden = clock.rate < FAST;
-    note.textContent = `${Math.round(clock.rate)}× faster`;
+    // Two digits are as much as is known: the network takes its time too.
+    note.textContent = `${number(Number(clock.rate.toPrecision(2)))}× faster`;
     note.title = 'The schedule clock of this server is accelerated (--speed).';
   }, 1000);
   return note;

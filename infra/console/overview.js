@@ -3,7 +3,7 @@
 import { address } from './address.js';
 import { pathOf } from './api.js';
 import { logarithmic, timeChart } from './charts.js';
-import { clock } from './clock.js';
+import { timed } from './clock.js';
 import { h, put } from './dom.js';
 import { bounded, compact, duration, number, percent } from './format.js';
 import { failure, loading } from './notice.js';
@@ -79,8 +79,7 @@ export function overviewPage(view) {
   async function refresh() {
     const [minutes, column] = RANGES[range];
     try {
-      const overview = await view.get('/v1/overview', { minutes });
-      clock.observe(overview.at);
+      const overview = await timed(() => view.get('/v1/overview', { minutes }));
       put(problem);
       state.className = 'live on';
       put(tiles, numbers(view, overview));

@@ -1,7 +1,7 @@
 // The first page: asks for a key, once for each tab.
 
 import { Problem, call, pathOf } from './api.js';
-import { clock } from './clock.js';
+import { timed } from './clock.js';
 import { field } from './dialog.js';
 import { h } from './dom.js';
 import { session } from './session.js';
@@ -62,10 +62,7 @@ export async function whoAmI() {
   return { isOperator: tenants !== null, hasTenant, tenants: tenants ?? [] };
 }
 
-whoAmI.clock = async () => {
-  const overview = await call('GET', '/v1/overview', { query: { minutes: 1 } });
-  clock.observe(overview.at);
-};
+whoAmI.clock = () => timed(() => call('GET', '/v1/overview', { query: { minutes: 1 } }));
 
 async function ownTenant() {
   // Lists over all tenants name the tenant of each item.

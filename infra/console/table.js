@@ -50,10 +50,12 @@ export function pagedTable({ view, caption, columns, sources, empty, pageSize = 
     const foot = h('div', { class: 'list-foot' });
     let position = { source: 0, cursor: null };
     let shown = 0;
+    let hadFocus = false;
 
     async function more(wanted) {
-      const button = foot.querySelector('button');
-      if (button) button.disabled = true;
+      // A disabled button loses the focus; keyboard users get it back on the new one.
+      hadFocus = foot.contains(document.activeElement);
+      for (const button of foot.querySelectorAll('button')) button.disabled = true;
       const before = shown;
       try {
         while (position && shown - before < wanted) {
@@ -93,14 +95,12 @@ export function pagedTable({ view, caption, columns, sources, empty, pageSize = 
         whole.querySelector('tbody').replaceWith(body);
         put(box, h('div', { class: 'scroll' }, whole), foot);
       }
-      const focused = foot.contains(document.activeElement);
       put(
         foot,
         h('span', {}, position ? `${number(shown)} shown` : `${number(shown)} in all`),
         position && h('button', { type: 'button', onclick: () => more(pageSize) }, 'Show more'),
       );
-      // The button was replaced; keyboard users stay where they were.
-      if (focused) (foot.querySelector('button') ?? body.rows[shown - added]?.querySelector('a'))?.focus();
+      if (hadFocus) (foot.querySelector('button') ?? body.rows[shown - added]?.querySelector('a'))?.focus();
       whisper(`${number(shown)} shown`);
     }
 

@@ -31,7 +31,8 @@ test('a wrong key is refused, the right one opens the console, signing out forge
   await page.getByLabel('Key').fill(server.key);
   await page.keyboard.press('Enter');
   await heading(page, 'Overview').waitFor();
-  const stored = () => page.evaluate(() => [Object.values(sessionStorage).join(' '), Object.values(localStorage).join(' '), document.cookie]);
+  const stored = () =>
+    page.evaluate(() => [Object.values(sessionStorage).join(' '), Object.values(localStorage).join(' '), document.cookie]);
   const [inTab, inBrowser, cookies] = await stored();
   assert.ok(inTab.includes(server.key));
   assert.equal(inBrowser + cookies, '', 'the key is nowhere but in this tab');
@@ -48,7 +49,9 @@ test('a deleted key leads back to signing in', async () => {
   const page = await browser.open(server, '#/urls', { key: key.key });
   await server.call('DELETE', `/v1/keys/${key.id}`);
   await until('the key is refused', async () => {
-    await page.evaluate(() => { location.hash = location.hash === '#/urls' ? '#/deliveries' : '#/urls'; });
+    await page.evaluate(() => {
+      location.hash = location.hash === '#/urls' ? '#/deliveries' : '#/urls';
+    });
     return page.getByText('This key is no longer valid').isVisible();
   });
   await page.done();
@@ -90,21 +93,36 @@ test('a URL is frozen, enabled and disabled, with a reason in its history', asyn
   await button(page, 'Enable').click();
   await page.getByRole('dialog').getByLabel('Reason').fill('unpacked');
   await button(page.getByRole('dialog'), 'Enable').click();
-  await page.getByText(/Enabled\. 2 parked deliveries are released/).first().waitFor();
+  await page
+    .getByText(/Enabled\. 2 parked deliveries are released/)
+    .first()
+    .waitFor();
   await page.getByRole('region', { name: 'History' }).getByText('unpacked').waitFor();
 
   await button(page, 'Disable').click();
   await button(page.getByRole('dialog'), 'Disable').click();
   await page.getByRole('region', { name: 'History' }).getByText('from enabled').nth(1).waitFor();
   const { history } = await server.url(id);
-  assert.deepEqual(history.map(({ to }) => to).reverse().slice(0, 3), ['frozen', 'enabled', 'disabled']);
+  assert.deepEqual(
+    history
+      .map(({ to }) => to)
+      .reverse()
+      .slice(0, 3),
+    ['frozen', 'enabled', 'disabled'],
+  );
   await page.done();
 });
 
 test('an action that the server refuses says why and stays open', async () => {
   const { url_id: id } = await server.subscribe('stubborn', ['stubborn.*']);
   const page = await browser.open(server, `#/urls/${id}`);
-  await page.route('**/freeze*', (route) => route.fulfill({ status: 503, contentType: 'application/problem+json', body: '{"title":"Service Unavailable","status":503,"detail":"A dependency is unavailable; retry later."}' }));
+  await page.route('**/freeze*', (route) =>
+    route.fulfill({
+      status: 503,
+      contentType: 'application/problem+json',
+      body: '{"title":"Service Unavailable","status":503,"detail":"A dependency is unavailable; retry later."}',
+    }),
+  );
   await button(page, 'Freeze').click();
   const dialog = page.getByRole('dialog');
   await button(dialog, 'Freeze').click();
@@ -139,14 +157,21 @@ test('a delivery shows its attempts on the time line and says why it has not arr
   await server.answer('late', 500);
   const { url_id: id } = await server.subscribe('late', ['late.*']);
   await server.post('late.once', 1);
-  const [{ id: delivery }] = await until('it is dead', async () => {
-    const dead = await server.deliveries({ url: id, state: 'dead' });
-    return dead.length === 1 && dead;
-  }, 60_000);
+  const [{ id: delivery }] = await until(
+    'it is dead',
+    async () => {
+      const dead = await server.deliveries({ url: id, state: 'dead' });
+      return dead.length === 1 && dead;
+    },
+    60_000,
+  );
   const page = await browser.open(server, `#/deliveries/${delivery}`);
   await page.getByText('It was given up because all 12 attempts failed; the last one ended with status 500').waitFor();
   assert.equal(await page.locator('.timeline-plot .station.failure').count(), 12);
-  assert.match(await page.locator('.timeline-plot svg').getAttribute('aria-label'), /First attempt: failure, status 500\..*Retry 11, .* later/);
+  assert.match(
+    await page.locator('.timeline-plot svg').getAttribute('aria-label'),
+    /First attempt: failure, status 500\..*Retry 11, .* later/,
+  );
   assert.equal(await page.getByRole('table', { name: 'Attempts' }).getByRole('row').count(), 13);
   await page.getByText('Beginning of the answer').first().click();
   await page.getByText("the receiver 'late' responds 500").first().waitFor();
@@ -173,16 +198,28 @@ test('search finds an event, a delivery, a URL and a subscription, and says when
     await page.getByText(`Results for ${text}`).waitFor();
   };
   await find('a/b?c#d-0');
-  await page.getByRole('main').getByRole('link', { name: /Event.*sought\.thing/ }).click();
+  await page
+    .getByRole('main')
+    .getByRole('link', { name: /Event.*sought\.thing/ })
+    .click();
   await heading(page, /a\/b\?c#d-0/).waitFor();
   await page.getByText('"number": 0').waitFor();
   await find(delivery.id);
-  await page.getByRole('main').getByRole('link', { name: /Delivery/ }).click();
+  await page
+    .getByRole('main')
+    .getByRole('link', { name: /Delivery/ })
+    .click();
   await page.getByText(/It has arrived with the first attempt/).waitFor();
   await find(subscription.url_id);
-  await page.getByRole('main').getByRole('link', { name: /URL.*sought/ }).waitFor();
+  await page
+    .getByRole('main')
+    .getByRole('link', { name: /URL.*sought/ })
+    .waitFor();
   await find(subscription.id);
-  await page.getByRole('main').getByRole('link', { name: /Subscription.*sought/ }).waitFor();
+  await page
+    .getByRole('main')
+    .getByRole('link', { name: /Subscription.*sought/ })
+    .waitFor();
   await find('no-such-thing');
   await page.getByText('Nothing found').first().waitFor();
   await page.done();

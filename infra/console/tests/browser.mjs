@@ -27,7 +27,13 @@ export class Browser {
 
   /** A page of the console in a tab of its own. `key: null` shows the sign-in page; `mock` gets the page before anything is loaded. */
   async open(server, hash = '#/', { key = server.key, viewport = DESKTOP, colorScheme = 'light', mock, expectErrors = false } = {}) {
-    const context = await this.browser.newContext({ viewport, colorScheme, timezoneId: 'UTC', locale: 'en-GB', permissions: ['clipboard-read', 'clipboard-write'] });
+    const context = await this.browser.newContext({
+      viewport,
+      colorScheme,
+      timezoneId: 'UTC',
+      locale: 'en-GB',
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
     const page = await context.newPage();
     page.setDefaultTimeout(15_000);
     page.errors = [];
@@ -41,7 +47,13 @@ export class Browser {
       dialog.dismiss();
     });
     // Only once, so that signing out lasts.
-    if (key) await page.addInitScript((value) => { if (!sessionStorage.getItem('test.began')) { sessionStorage.setItem('test.began', '1'); sessionStorage.setItem('holdfast.key', value); } }, key);
+    if (key)
+      await page.addInitScript((value) => {
+        if (!sessionStorage.getItem('test.began')) {
+          sessionStorage.setItem('test.began', '1');
+          sessionStorage.setItem('holdfast.key', value);
+        }
+      }, key);
     if (process.env.CONSOLE_FILES) await fromFolder(page);
     if (mock) await mock(page);
     await page.goto(`${server.base}/console${hash}`);
@@ -65,7 +77,9 @@ async function fromFolder(page) {
 
 /** Goes to another page within the console and waits for its heading. */
 export async function go(page, hash, heading) {
-  await page.evaluate((to) => { location.hash = to; }, hash);
+  await page.evaluate((to) => {
+    location.hash = to;
+  }, hash);
   await page.getByRole('heading', { level: 1, name: heading }).waitFor();
 }
 
@@ -74,7 +88,13 @@ export async function assertAccessible(page, what) {
   // By the debugger's protocol, which the policy of the page does not restrict.
   if (!(await page.evaluate(() => 'axe' in window))) await page.evaluate(axeSource());
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
-  const found = violations.map((each) => `${each.id}: ${each.help}\n  ${each.nodes.slice(0, 3).map((node) => `${node.html.slice(0, 160)}\n    ${node.failureSummary}`).join('\n  ')}`);
+  const found = violations.map(
+    (each) =>
+      `${each.id}: ${each.help}\n  ${each.nodes
+        .slice(0, 3)
+        .map((node) => `${node.html.slice(0, 160)}\n    ${node.failureSummary}`)
+        .join('\n  ')}`,
+  );
   assert.deepEqual(found, [], `${what} has violations`);
 }
 
