@@ -7,6 +7,7 @@ mod activity;
 mod auth;
 mod body;
 mod budget;
+mod console;
 mod cursor;
 mod deliveries;
 mod events;

@@ -9,8 +9,8 @@ use axum::response::Response;
 use axum::routing;
 
 use crate::{
-    App, Problem, activity, deliveries, events, keys, openapi, replays, response, subscriptions, tenants,
-    turns, urls,
+    App, Problem, activity, console, deliveries, events, keys, openapi, replays, response, subscriptions,
+    tenants, turns, urls,
 };
 
 macro_rules! routes {
@@ -59,6 +59,8 @@ routes! {
 pub fn router(app: Arc<App>) -> Router {
     with_routes(Router::new())
         .route_layer(middleware::from_fn_with_state(Arc::clone(&app), turns::keep_until_sent))
+        // Files take no turn: they are public, small and in memory.
+        .merge(console::router())
         .fallback(path_not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)

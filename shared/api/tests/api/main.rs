@@ -4,6 +4,7 @@
 
 mod attempts_feed;
 mod byte_for_byte;
+mod console;
 mod contract;
 mod deliveries;
 mod document;
