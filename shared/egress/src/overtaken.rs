@@ -31,7 +31,8 @@ pub(crate) struct Overtaken(Arc<Gate<Tenant>>);
 
 impl Overtaken {
     pub(crate) fn new() -> Overtaken {
-        let limits = GateLimits { in_all: MAX_OVERTAKEN, per_holder: MAX_OVERTAKEN_OF_TENANT };
+        let per_holder = MAX_OVERTAKEN_OF_TENANT;
+        let limits = GateLimits { in_all: MAX_OVERTAKEN, per_holder, one_each: false };
         Overtaken(Arc::new(Gate::new(limits)))
     }
 
