@@ -14,6 +14,7 @@ use crate::auth::Admin;
 use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::path::PathId;
+use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::suggest::quote;
 
@@ -80,6 +81,13 @@ pub(crate) async fn replay_delivery(admin: Admin, id: PathId) -> Result<Response
     let id = replayed.map_err(|error| match error {
         ReplayError::Unknown => Problem::not_found("delivery"),
         ReplayError::Unavailable(error) => error.into(),
+        ReplayError::OverQuota(refused) => {
+            let (wait, secs) = (refused.retry_after(), whole_secs(refused.retry_after()));
+            let detail = format!(
+                "Not replayed: {refused}; replay again after {secs} s, or ask an operator to raise the quota."
+            );
+            Problem::too_many(wait, detail)
+        }
         ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed | ReplayError::Inactive => {
             Problem::conflict(format!("Not replayed: {error}."))
         }

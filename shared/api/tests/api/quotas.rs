@@ -245,3 +245,30 @@ async fn each_process_counts_the_rate_for_itself() {
     other.post("/v1/events", EVENT).await.json(202);
     other.post("/v1/events", EVENT).await.problem(429);
 }
+
+#[tokio::test]
+async fn a_replay_takes_one_from_the_rate() {
+    let world = World::new();
+    world.subscribe("a").await;
+    world.post("/v1/events", EVENT).await.json(202);
+    world.work().await;
+    let listed = world.get("/v1/deliveries").await.json(200);
+    let replay = format!("/v1/deliveries/{}/replay", listed["items"][0]["id"].as_str().unwrap());
+    set(&world, json!({"events_per_second": 1})).await;
+    world.post(&replay, "").await.json(202);
+    // One that is refused for another reason takes nothing.
+    world.clock.advance(Duration::from_secs(1));
+    world.post(&replay, "").await.problem(409);
+    world.work().await;
+    world.post(&replay, "").await.json(202);
+    world.work().await;
+    let refused = world.post(&replay, "").await;
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(refused.detail().contains("events_per_second of this tenant is 1"), "{}", refused.detail());
+    world.post("/v1/events", EVENT).await.problem(429);
+    world.clock.advance(Duration::from_secs(1));
+    world.post(&replay, "").await.json(202);
+    world.work().await;
+    assert_eq!(world.receiver.requests_to("a").len(), 4);
+}

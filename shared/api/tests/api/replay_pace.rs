@@ -161,3 +161,14 @@ async fn at_a_frozen_url_it_goes_on_and_nothing_is_attempted() {
     let again = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
     assert_eq!(again["matched"], 0, "what is parked is left as it is");
 }
+
+#[tokio::test]
+async fn a_replay_goes_on_as_fast_as_the_rate_of_its_tenant_allows() {
+    let world = World::new();
+    let url = url_with_dead(&world, 20, 1).await;
+    world.patch("/v1/tenants/default", r#"{"events_per_second":2}"#).await.expect(StatusCode::OK);
+    let started = world.post(&format!("{url}/replay"), "").await.expect(StatusCode::ACCEPTED);
+    let (steps, shown) = steps_of(&world, &started["id"], |_| {}).await;
+    assert!(steps.iter().all(|step| *step <= 2), "{steps:?}");
+    assert_eq!((&shown["done"], &shown["skipped"]), (&json!(20), &json!(0)));
+}

@@ -39,6 +39,18 @@ impl Bucket {
         self.take_down_to(-self.capacity(), events, now)
     }
 
+    /// Takes as many of these events as there are, and one at least as [`Bucket::take_ahead`] does, so that what goes on in steps comes to
+    /// its end. Returns how many, or how long to wait.
+    pub fn take_some(&mut self, events: u64, now: Timestamp) -> Result<u64, Duration> {
+        self.refill(now);
+        let available = u64::try_from(self.left / PER_EVENT).unwrap_or(0).min(events);
+        if available == 0 {
+            return self.take_ahead(1, now).map(|()| 1);
+        }
+        self.left -= i128::from(available) * PER_EVENT;
+        Ok(available)
+    }
+
     fn take_down_to(&mut self, floor: i128, events: u64, now: Timestamp) -> Result<(), Duration> {
         self.refill(now);
         let wanted = i128::from(events) * PER_EVENT;
@@ -164,6 +176,18 @@ mod tests {
         assert_eq!(bucket.take_ahead(100, at(100)), Err(Duration::from_secs(1)));
         bucket.take_ahead(100, at(1_100)).unwrap();
         assert_eq!(bucket.used(at(1_100)), 110);
+    }
+
+    #[test]
+    fn what_goes_on_in_steps_takes_what_there_is_and_one_at_least() {
+        let mut bucket = Bucket::full(3, at(0));
+        assert_eq!(bucket.take_some(2, at(0)), Ok(2));
+        assert_eq!(bucket.take_some(100, at(0)), Ok(1));
+        for _ in 0..3 {
+            assert_eq!(bucket.take_some(100, at(0)), Ok(1), "in debt, ahead of posts");
+        }
+        assert_eq!(bucket.take_some(100, at(0)), Err(Duration::from_millis(334)));
+        assert_eq!(bucket.take_some(100, at(10_000)), Ok(3));
     }
 
     #[test]

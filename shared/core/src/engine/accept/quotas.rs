@@ -350,6 +350,28 @@ impl Engine {
         Ok(self.quotas.take_ahead(tenant, limit, events, self.ports.clock.now_real()))
     }
 
+    /// Takes one delivery that is sent again from the rate of its tenant.
+    pub(in crate::engine) async fn take_replay(&self, tenant: &Tenant) -> Result<Result<(), OverQuota>> {
+        let known = self.repository.get_tenant_version(tenant).await?.record;
+        let Some(limit) = known.quotas.events_per_second else { return Ok(Ok(())) };
+        let taken = self.quotas.take(tenant, limit, 1, self.ports.clock.now_real());
+        Ok(taken.map_err(|retry_after| OverQuota::Rate { limit, retry_after }))
+    }
+
+    /// The same for a step of up to `wanted` deliveries. Returns how many there may be, or how long to wait.
+    pub(in crate::engine) async fn take_replay_step(
+        &self,
+        tenant: &Tenant,
+        wanted: u32,
+    ) -> Result<Result<u32, Duration>> {
+        let known = self.repository.get_tenant_version(tenant).await?.record;
+        let Some(limit) = known.quotas.events_per_second else { return Ok(Ok(wanted)) };
+        let now = self.ports.clock.now_real();
+        let take = |bucket: &mut Bucket| bucket.take_some(u64::from(wanted), now);
+        let taken = self.quotas.with_bucket(tenant, limit, now, take);
+        Ok(taken.map(|taken| u32::try_from(taken).unwrap_or(wanted)))
+    }
+
     /// For events that were admitted and not accepted.
     pub(in crate::engine) fn give_back_events(&self, tenant: &Tenant, events: u64) {
         self.quotas.give_back(tenant, events);

@@ -115,8 +115,21 @@ impl Engine {
             self.continue_job_with_step(running, work.pace.step, STEP_INTERVAL).await;
             return Ok(false);
         }
+        let allowed = match self.take_replay_step(&running.job.tenant, work.pace.size).await? {
+            Ok(allowed) => allowed,
+            Err(wait) => {
+                let wait = self.ports.clock.to_schedule(wait);
+                self.continue_job_with_step(running, work.pace.step, wait).await;
+                return Ok(false);
+            }
+        };
         work.claim_step(now, self.settings.http_timeout);
-        self.put_bulk_replay(running, work).await
+        work.left = work.left.min(allowed);
+        let claimed = self.put_bulk_replay(running, work).await;
+        if !matches!(claimed, Ok(true)) {
+            self.give_back_events(&running.job.tenant, u64::from(allowed));
+        }
+        claimed
     }
 
     /// How many of these are looked at before the step is over.
@@ -195,6 +208,8 @@ impl Engine {
     }
 
     async fn end_bulk_replay(&self, running: &RunningJob, mut work: BulkReplay) -> Result<()> {
+        // What the last step did not need.
+        self.give_back_events(&running.job.tenant, u64::from(work.left));
         work.end(self.ports.clock.now(), self.settings.keep);
         self.end_job(running, vec![Write::put(work.shown, Expect::Any)]).await
     }

@@ -4,7 +4,7 @@ mod bulk;
 mod candidates;
 
 use super::tickets::delivery_ticket;
-use super::{Change, ConflictRetries, Engine, Loaded, Result, Settings, Unavailable};
+use super::{Change, ConflictRetries, Engine, Loaded, OverQuota, Result, Settings, Unavailable};
 use crate::ids::{DeliveryKey, JobId, Tenant};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
 use crate::records::{
@@ -24,6 +24,8 @@ pub enum ReplayError {
     Unsubscribed,
     #[error("the delivery's subscription is inactive; activate it first")]
     Inactive,
+    #[error(transparent)]
+    OverQuota(OverQuota),
     #[error(transparent)]
     Unavailable(#[from] Unavailable),
 }
@@ -45,10 +47,14 @@ impl Engine {
             shown.done = 1;
             shown.end(1, now, self.settings.keep);
             let with = vec![Write::put(shown, Expect::Any)];
-            if let Some(ticket) = self.start_epoch(&finished, None, with).await? {
+            self.take_replay(&key.tenant).await?.map_err(ReplayError::OverQuota)?;
+            let started = self.start_epoch(&finished, None, with).await;
+            if let Ok(Some(ticket)) = started {
                 self.send_tickets(vec![ticket]).await;
                 return Ok(id);
             }
+            self.give_back_events(&key.tenant, 1);
+            started?;
             retries.again(key.id())?;
         }
     }
