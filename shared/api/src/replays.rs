@@ -17,6 +17,7 @@ use crate::path::PathId;
 use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::suggest::quote;
+use crate::urls::admit_change;
 
 #[derive(Serialize)]
 struct ReplayStartedJson<'a> {
@@ -100,6 +101,7 @@ pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> R
     let url_id = id.url()?;
     let now = admin.engine.clock().now();
     let (wanted, _held) = body.parse(move |body| parse_request(body, url_id, now)).await?;
+    admit_change(&admin.engine, &admin.tenant, &wanted.url_id)?;
     let started = admin.engine.replay_url(&admin.tenant, wanted).await?;
     let replay = started.ok_or_else(|| Problem::not_found("URL"))?;
     let started = ReplayStartedJson { id: replay.id.as_str(), matched: replay.matched, more: replay.more };

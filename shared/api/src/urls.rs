@@ -1,8 +1,8 @@
 //! `/v1/urls`
 
 use axum::response::Response;
-use holdfast_core::engine::{ChangeUrlStateError, UrlStateChange, UrlView};
-use holdfast_core::ids::JobId;
+use holdfast_core::engine::{ChangeUrlStateError, Engine, UrlStateChange, UrlView};
+use holdfast_core::ids::{JobId, Tenant, UrlId};
 use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use serde::Serialize;
@@ -13,6 +13,7 @@ use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::params::Params;
 use crate::path::PathId;
+use crate::problem::whole_secs;
 use crate::response::{self, Time};
 
 const MAX_REASON_CHARS: usize = 1_024;
@@ -137,6 +138,7 @@ async fn change_state(
 ) -> Result<Response, Problem> {
     let id = id.url()?;
     let ((reason, replay_expired), _held) = body.parse(move |body| parse_request(body, action)).await?;
+    admit_change(engine, tenant, &id)?;
     let changed = engine.change_url_state(tenant, &id, action, reason.as_deref(), replay_expired, by).await;
     let UrlStateChange { url, released, expired, more, replay } = changed.map_err(|error| match error {
         ChangeUrlStateError::Unknown => Problem::not_found("URL"),
@@ -148,6 +150,17 @@ async fn change_state(
     let release = ReleaseJson { released, expired, more, replay };
     let release = (action == OperatorAction::Enable).then_some(release);
     Ok(response::ok(&UrlJson { release, ..UrlJson::of(&url) }))
+}
+
+/// A URL is changed by hand, and replayed in bulk, no more often than people do.
+pub(crate) fn admit_change(engine: &Engine, tenant: &Tenant, id: &UrlId) -> Result<(), Problem> {
+    engine.take_url_change(tenant, id).map_err(|wait| {
+        let secs = whole_secs(wait);
+        let detail = format!(
+            "Not changed: this URL was changed or replayed 10 times within the last minute; try again after {secs} s."
+        );
+        Problem::too_many(wait, detail)
+    })
 }
 
 /// The reason, and whether to replay expired deliveries. The body is optional.

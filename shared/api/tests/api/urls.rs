@@ -112,3 +112,24 @@ async fn urls_are_listed_by_state() {
         assert_eq!(found, urls);
     }
 }
+
+#[tokio::test]
+async fn a_url_is_changed_ten_times_at_once_and_then_every_six_seconds() {
+    let world = World::new();
+    let url = format!("/v1/urls/{}", world.subscribe("a").await["url_id"].as_str().unwrap());
+    let other = format!("/v1/urls/{}", world.subscribe("b").await["url_id"].as_str().unwrap());
+    for _ in 0..5 {
+        world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+        world.post(&format!("{url}/enable"), "").await.expect(StatusCode::OK);
+    }
+    for action in ["freeze", "disable", "enable", "replay"] {
+        let refused = world.post(&format!("{url}/{action}"), "").await;
+        refused.problem(429);
+        assert_eq!(refused.header("retry-after"), "6", "{action}");
+        assert!(refused.detail().contains("10 times within the last minute"), "{}", refused.detail());
+    }
+    world.post(&format!("{other}/freeze"), "").await.expect(StatusCode::OK);
+    world.clock.advance(std::time::Duration::from_secs(6));
+    world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    world.post(&format!("{url}/enable"), "").await.problem(429);
+}

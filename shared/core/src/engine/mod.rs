@@ -95,6 +95,7 @@ use deliver::{BodyCache, GivenBackLog, Outage, PacedLog};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
+use urls::HandChanges;
 
 pub struct Ports {
     pub store: Arc<dyn Store>,
@@ -113,6 +114,7 @@ pub struct Engine {
     subscriptions: SubscriptionCache,
     quotas: QuotaStates,
     crowd: Crowd,
+    hand_changes: HandChanges,
     bodies: BodyCache,
     outage: Outage,
     shortage_log: PacedLog,
@@ -138,6 +140,7 @@ impl Engine {
             subscriptions: SubscriptionCache::default(),
             quotas: QuotaStates::default(),
             crowd: Crowd::default(),
+            hand_changes: HandChanges::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
             shortage_log: PacedLog::default(),
