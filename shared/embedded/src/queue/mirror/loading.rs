@@ -7,7 +7,7 @@ use holdfast_core::records::{FirstAttempt, Message};
 
 use super::Mirror;
 use crate::queue::entry::{Decoded, Entry, Load, Place, Sizes, State};
-use crate::queue::group::{Group, GroupId, Limits};
+use crate::queue::group::{Group, GroupId};
 
 impl Mirror {
     /// Adds a group whose messages are all in the file, with the size of their bodies.
@@ -30,9 +30,9 @@ impl Mirror {
             let capacity = self.capacity(id);
             let Some(group) = self.groups.get_mut(&id) else { continue };
             let Some(from) = group.horizon else { continue };
-            // As long as it is not known whose messages they are, only a few: the first ones of other groups come before the rest.
-            let capacity =
-                if group.tenant.is_empty() { capacity.min(Limits::GROUP_RESERVE) } else { capacity };
+            // As long as it is not known whose messages they are, only one, which tells: the first ones of other groups come before the
+            // rest, and what a tenant may have in memory is not exceeded by groups that nobody knows to be its own.
+            let capacity = if group.tenant.is_empty() { 1 } else { capacity };
             let limit = capacity.saturating_sub(group.at_hand()).max(1);
             return Some(Load { group: id, from, limit });
         }
@@ -80,7 +80,13 @@ impl Mirror {
 
     /// Adds a message that was just committed, or leaves it in the file.
     pub(in crate::queue) fn push(&mut self, id: GroupId, place: Place, message: Decoded, sizes: Sizes) {
-        let group = self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
+        self.groups.entry(id).or_insert_with(|| Group::of(message.as_ref().ok()));
+        let was_unknown = self.name_if_unknown(id, &message);
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        if was_unknown && group.is_loading {
+            // It need not wait behind all groups whose tenants are not known yet.
+            self.loading.push(&group.tenant, id, 1);
+        }
         self.messages += 1;
         group.body_bytes += sizes.body;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().body_bytes += sizes.body;
@@ -108,15 +114,21 @@ impl Mirror {
         }
     }
 
-    fn insert(&mut self, id: GroupId, place: Place, mut message: Decoded, sizes: Sizes, received: u32) {
-        let Some(group) = self.groups.get_mut(&id) else { return };
-        if group.tenant.is_empty()
-            && let Ok(message) = &message
-        {
-            self.tenants.entry(Arc::clone(&group.tenant)).or_default().subtract(group);
-            group.name_after(message);
-            self.tenants.entry(Arc::clone(&group.tenant)).or_default().add(group);
+    /// Learns from a message whose group it is. Returns whether that was not known.
+    fn name_if_unknown(&mut self, id: GroupId, message: &Decoded) -> bool {
+        let (Some(group), Ok(message)) = (self.groups.get_mut(&id), message) else { return false };
+        if !group.tenant.is_empty() {
+            return false;
         }
+        self.tenants.entry(Arc::clone(&group.tenant)).or_default().subtract(group);
+        group.name_after(message);
+        self.tenants.entry(Arc::clone(&group.tenant)).or_default().add(group);
+        true
+    }
+
+    fn insert(&mut self, id: GroupId, place: Place, mut message: Decoded, sizes: Sizes, received: u32) {
+        self.name_if_unknown(id, &message);
+        let Some(group) = self.groups.get_mut(&id) else { return };
         group.in_memory += 1;
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
         group.delayed.insert(place);
@@ -143,5 +155,71 @@ fn strip_body(message: &mut Decoded) {
         Ok(Message::FirstAttempt(first)) => first.body = None,
         Ok(_) => {}
         Err(unreadable) => unreadable.payload = Bytes::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_core::ids::UrlId;
+    use holdfast_core::time::Timestamp;
+
+    use super::*;
+    use crate::options::Options;
+    use crate::queue::group::Limits;
+
+    const SIZES: Sizes = Sizes { payload: 100, body: 0 };
+
+    fn message(tenant: &str, url: &str) -> Message {
+        Message::Probe { tenant: tenant.into(), url_id: UrlId::of(url) }
+    }
+
+    fn place(id: i64) -> Place {
+        Place { deliver_at: Timestamp::from_millis(1), id }
+    }
+
+    /// As it is after a restart: so many groups with 20 messages each in the file, and room for few messages.
+    fn opened(groups: i64) -> Mirror {
+        let options = Options { memory_messages: 200, group_messages: 50, ..Options::default() };
+        let mut mirror = Mirror::new(Limits::new(&options, 64));
+        (1..=groups).for_each(|id| mirror.add_group(GroupId(id), 20, 0));
+        mirror
+    }
+
+    /// Loads as many messages of one tenant as are wanted, for each group 20 at most.
+    fn load_all(mirror: &mut Mirror) {
+        while let Some(load) = mirror.next_load() {
+            let GroupId(group) = load.group;
+            let first = if load.from == Place::START { group * 1_000 } else { load.from.id };
+            let end = (first + load.limit as i64).min(group * 1_000 + 20);
+            for id in first..end {
+                mirror.load(load.group, place(id), || (Ok(message("a", "u")), SIZES, 0));
+            }
+            let more = end < group * 1_000 + 20;
+            mirror.loaded(load.group, (end - first) as usize, more.then(|| place(end)));
+        }
+    }
+
+    #[test]
+    fn after_a_restart_a_tenant_with_many_groups_has_no_more_in_memory_than_before() {
+        let mut mirror = opened(500);
+        assert_eq!(mirror.next_load().map(|load| load.limit), Some(1), "one message tells whose they are");
+        let mut mirror = opened(500);
+        load_all(&mut mirror);
+        // Half of the messages are for one tenant, twice as many with the reserves of its groups, and then one of each group.
+        assert!((500..=900).contains(&mirror.entries.len()), "{}", mirror.entries.len());
+    }
+
+    #[test]
+    fn a_new_message_of_a_group_in_the_file_has_it_loaded_before_those_that_are_not_known() {
+        let mut mirror = opened(500);
+        mirror.push(GroupId(400), place(999_999), Ok(message("victim", "u")), SIZES);
+        let groups: Vec<_> = (0..3)
+            .filter_map(|_| {
+                let load = mirror.next_load()?;
+                mirror.loaded(load.group, 1, Some(place(7)));
+                Some(load.group)
+            })
+            .collect();
+        assert!(groups.contains(&GroupId(400)), "{groups:?}");
     }
 }
