@@ -177,14 +177,16 @@ impl Store for FaultyStore {
         let written: Vec<(DeliveryRecord, bool)> = deliveries(&writes)
             .map(|delivery| (delivery.clone(), self.claims.is_unused(&delivery.key.id())))
             .collect();
-        written.iter().for_each(|(delivery, _)| self.claims.is_used(&delivery.key.id()));
+        for (delivery, _) in &written {
+            self.claims.use_for(&delivery.key.id());
+        }
         let replaced: Result<Vec<DeliveryRecord>, WriteError> =
             call!(self, async { self.write_observed(writes) });
         for before in replaced? {
             let Some((after, was_unused)) = written.iter().find(|(after, _)| after.key == before.key) else {
                 continue;
             };
-            if !self.claims.wrote(&before, after, *was_unused, self.clock.now_real()) {
+            if !self.claims.wrote(&before, after, *was_unused) {
                 let what =
                     format!("{} had {:?} and has {:?}", after.key.id(), before.progress, after.progress);
                 self.observer.report("an attempt that was not made is no take", what);
