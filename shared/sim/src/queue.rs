@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,12 @@ struct State {
 #[derive(Default)]
 struct Messages {
     by_id: BTreeMap<u64, Held>,
+    /// What can be received, by tenant and group. Each message is here, in `delayed` or in `invisible`.
+    ready: BTreeMap<String, BTreeMap<String, BTreeSet<u64>>>,
+    /// By when they can be received, on the schedule's clock.
+    delayed: BTreeSet<(Timestamp, u64)>,
+    /// By when they can be received again, on the real clock.
+    invisible: BTreeSet<(Timestamp, u64)>,
     /// The tenant and group that were served last: the next receive starts behind them.
     served: (String, String),
 }
@@ -53,31 +60,86 @@ impl Held {
         );
         Held { payload, tenant, group, deliver_at, visible_at: Timestamp::ZERO, received: 0 }
     }
-
-    fn is_ready(&self, now: Now) -> bool {
-        self.deliver_at <= now.schedule && self.visible_at <= now.real
-    }
 }
 
 impl Messages {
-    /// The next ready messages: one of each tenant in turn, of its groups in turn, oldest first within a group.
-    fn next_ready(&self, now: Now, max: usize) -> Vec<u64> {
-        let mut tenants: BTreeMap<&str, BTreeMap<&str, VecDeque<u64>>> = BTreeMap::new();
-        for (id, held) in self.by_id.iter().filter(|(_, held)| held.is_ready(now)) {
-            let groups = tenants.entry(&held.tenant).or_default();
-            groups.entry(&held.group).or_default().push_back(*id);
+    fn insert(&mut self, id: u64, held: Held, now: Now) {
+        self.by_id.insert(id, held);
+        self.place(id, now);
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Held> {
+        self.displace(id);
+        self.by_id.remove(&id)
+    }
+
+    fn clear(&mut self) {
+        *self = Messages { served: std::mem::take(&mut self.served), ..Messages::default() };
+    }
+
+    /// Not before this time, on the real clock.
+    fn hide_until(&mut self, id: u64, visible_at: Timestamp, now: Now) {
+        self.displace(id);
+        if let Some(held) = self.by_id.get_mut(&id) {
+            held.visible_at = visible_at;
         }
+        self.place(id, now);
+    }
+
+    fn place(&mut self, id: u64, now: Now) {
+        let Some(held) = self.by_id.get(&id) else { return };
+        if held.deliver_at > now.schedule {
+            self.delayed.insert((held.deliver_at, id));
+        } else if held.visible_at > now.real {
+            self.invisible.insert((held.visible_at, id));
+        } else {
+            let groups = self.ready.entry(held.tenant.clone()).or_default();
+            groups.entry(held.group.clone()).or_default().insert(id);
+        }
+    }
+
+    fn displace(&mut self, id: u64) {
+        let Some(held) = self.by_id.get(&id) else { return };
+        self.delayed.remove(&(held.deliver_at, id));
+        self.invisible.remove(&(held.visible_at, id));
+        let Some(groups) = self.ready.get_mut(&held.tenant) else { return };
+        let Some(ids) = groups.get_mut(&held.group) else { return };
+        ids.remove(&id);
+        if ids.is_empty() {
+            groups.remove(&held.group);
+        }
+        if groups.is_empty() {
+            self.ready.remove(&held.tenant);
+        }
+    }
+
+    /// Finds a new place for those whose time has come.
+    fn pass(&mut self, now: Now) {
+        while let Some((_, id)) = self.delayed.first().copied().filter(|(at, _)| *at <= now.schedule) {
+            self.delayed.pop_first();
+            self.place(id, now);
+        }
+        while let Some((_, id)) = self.invisible.first().copied().filter(|(at, _)| *at <= now.real) {
+            self.invisible.pop_first();
+            self.place(id, now);
+        }
+    }
+
+    /// The next ready messages: one of each tenant in turn, of its groups in turn, oldest first within a group.
+    fn next_ready(&self, max: usize) -> Vec<u64> {
         let (tenant, group) = &self.served;
-        let groups_in_turn = |groups: BTreeMap<&str, VecDeque<u64>>| in_turn(groups, group);
-        let mut turns: VecDeque<VecDeque<VecDeque<u64>>> =
-            in_turn(tenants, tenant).into_iter().map(groups_in_turn).collect();
+        let ids_in_turn = |groups| {
+            let ids = in_turn(groups, group).into_iter().map(|ids: &BTreeSet<u64>| ids.iter().peekable());
+            ids.collect::<VecDeque<_>>()
+        };
+        let mut turns: VecDeque<_> = in_turn(&self.ready, tenant).into_iter().map(ids_in_turn).collect();
         let mut picked = Vec::new();
         while picked.len() < max
             && let Some(mut groups) = turns.pop_front()
         {
             if let Some(mut ids) = groups.pop_front() {
-                picked.extend(ids.pop_front());
-                if !ids.is_empty() {
+                picked.extend(ids.next().copied());
+                if ids.peek().is_some() {
                     groups.push_back(ids);
                 }
                 turns.push_back(groups);
@@ -87,18 +149,18 @@ impl Messages {
     }
 
     /// The message that a receipt names, unless it was received again since.
-    fn named(&mut self, receipt: &Receipt) -> Option<(u64, &mut Held)> {
+    fn named(&self, receipt: &Receipt) -> Option<u64> {
         let (id, received) = receipt.0.split_once('.')?;
         let (id, received) = (id.parse().ok()?, received.parse::<u32>().ok()?);
-        let held = self.by_id.get_mut(&id)?;
-        (held.received == received).then_some((id, held))
+        (self.by_id.get(&id)?.received == received).then_some(id)
     }
 }
 
 /// Those behind the one that was served last, then the others.
-fn in_turn<T>(by_name: BTreeMap<&str, T>, served: &str) -> VecDeque<T> {
-    let (served, behind): (Vec<_>, Vec<_>) = by_name.into_iter().partition(|(name, _)| *name <= served);
-    behind.into_iter().chain(served).map(|(_, value)| value).collect()
+fn in_turn<'a, T>(by_name: &'a BTreeMap<String, T>, served: &str) -> Vec<&'a T> {
+    let behind = by_name.range::<str, _>((Bound::Excluded(served), Bound::Unbounded));
+    let others = by_name.range::<str, _>((Bound::Unbounded, Bound::Included(served)));
+    behind.chain(others).map(|(_, value)| value).collect()
 }
 
 impl MemoryQueue {
@@ -122,7 +184,7 @@ impl MemoryQueue {
 
     /// Everything in the queue is gone, as if it had never been sent.
     pub fn lose_all(&self, queue: QueueName) {
-        self.on(queue, |messages| messages.by_id.clear());
+        self.on(queue, Messages::clear);
     }
 
     /// The next send to this queue fails, and none of its messages is taken.
@@ -154,18 +216,24 @@ impl MemoryQueue {
     #[must_use]
     pub fn next_ready_at(&self, queue: QueueName) -> Option<Timestamp> {
         let now = self.clock.both();
-        let ready_at = |held: &Held| {
-            let visible_at = now.schedule + self.clock.to_schedule(held.visible_at.since(now.real));
-            held.deliver_at.max(visible_at)
-        };
-        self.on(queue, |messages| messages.by_id.values().map(ready_at).min())
+        self.on(queue, |messages| {
+            messages.pass(now);
+            if !messages.ready.is_empty() {
+                return Some(now.schedule);
+            }
+            let delayed = messages.delayed.first().map(|(at, _)| *at);
+            let invisible = messages.invisible.first();
+            let visible = invisible.map(|(at, _)| now.schedule + self.clock.to_schedule(at.since(now.real)));
+            delayed.into_iter().chain(visible).min()
+        })
     }
 
     fn put(&self, queue: QueueName, held: Held) {
+        let now = self.clock.both();
         let mut state = self.lock();
         state.last_id += 1;
         let id = state.last_id;
-        state.queues.entry(queue).or_default().by_id.insert(id, held);
+        state.queues.entry(queue).or_default().insert(id, held, now);
     }
 
     fn on<T>(&self, queue: QueueName, act: impl FnOnce(&mut Messages) -> T) -> T {
@@ -197,11 +265,12 @@ impl Inbox for MemoryQueue {
     async fn receive(&self, queue: QueueName, max: usize) -> Result<Vec<Received>, QueueError> {
         let now = self.clock.both();
         Ok(self.on(queue, |messages| {
+            messages.pass(now);
             let mut received = Vec::new();
-            for id in messages.next_ready(now, max) {
+            for id in messages.next_ready(max) {
+                messages.hide_until(id, now.real + self.visibility, now);
                 let Some(held) = messages.by_id.get_mut(&id) else { continue };
                 held.received += 1;
-                held.visible_at = now.real + self.visibility;
                 messages.served = (held.tenant.clone(), held.group.clone());
                 received.push(Received {
                     message: Message::decode(&held.payload).map_err(|why| UnreadableMessage {
@@ -234,14 +303,14 @@ impl MemoryQueue {
     fn settle_one(&self, queue: QueueName, receipt: &Receipt, settlement: Settlement) {
         let now = self.clock.both();
         let resent = self.on(queue, |messages| {
-            let (id, held) = messages.named(receipt)?;
+            let id = messages.named(receipt)?;
             match settlement {
-                Settlement::RetryAfter(wait) => held.visible_at = now.real + wait,
+                Settlement::RetryAfter(wait) => messages.hide_until(id, now.real + wait, now),
                 // Kept for a person, and never received again.
-                Settlement::DeadLetter(_) => held.visible_at = Timestamp::MAX,
-                Settlement::Delete => drop(messages.by_id.remove(&id)),
+                Settlement::DeadLetter(_) => messages.hide_until(id, Timestamp::MAX, now),
+                Settlement::Delete => drop(messages.remove(id)),
                 Settlement::Resend { delay, .. } => {
-                    let held = messages.by_id.remove(&id)?;
+                    let held = messages.remove(id)?;
                     return Some(Held::new(held.payload, now.schedule + delay.as_duration()));
                 }
             }

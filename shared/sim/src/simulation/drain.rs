@@ -46,6 +46,7 @@ pub fn drain(parked: usize, ceiling: u32) -> Duration {
         },
     );
     simulation.concurrency = CONCURRENCY;
+    simulation.max_polls = u64::MAX;
     let tenant = Tenant::from("tenant-0");
     let world = Arc::clone(&simulation.world);
     let subscribed = Arc::clone(&world);

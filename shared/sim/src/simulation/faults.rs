@@ -112,6 +112,7 @@ impl Faults {
         }
         self.counts.add(match service {
             Service::Store => "fault: the store is down for a while",
+            Service::Queue if time > Duration::from_secs(3_600) => "fault: the queues are down for hours",
             Service::Queue => "fault: the queues are down for a while",
         });
     }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,27 @@ const LAG: Duration = Duration::from_secs(2);
 
 /// When records were last written, which an index may not know yet. One for all hosts.
 #[derive(Default)]
-pub(super) struct LastWrites(Mutex<BTreeMap<Key, Timestamp>>);
+pub(super) struct LastWrites(Mutex<Recent>);
+
+#[derive(Default)]
+struct Recent {
+    written_at: BTreeMap<Key, Timestamp>,
+    /// The same in the order of time, also of writes that others followed.
+    in_order: VecDeque<(Timestamp, Key)>,
+}
+
+impl Recent {
+    fn wrote(&mut self, keys: Vec<Key>, now: Timestamp) {
+        while let Some((at, key)) = self.in_order.front().filter(|(at, _)| *at + LAG < now) {
+            if self.written_at.get(key) == Some(at) {
+                self.written_at.remove(key);
+            }
+            self.in_order.pop_front();
+        }
+        self.in_order.extend(keys.iter().map(|key| (now, key.clone())));
+        self.written_at.extend(keys.into_iter().map(|key| (key, now)));
+    }
+}
 
 /// The store as one process sees it: time passes before and after every effect, and calls fail.
 pub(super) struct FaultyStore {
@@ -63,8 +83,7 @@ impl FaultyStore {
         let keys: Vec<Key> = keys.into_iter().collect();
         self.versions.wrote(self.release, keys.iter().cloned());
         let mut last = self.last_writes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.retain(|_, at| *at + LAG >= now);
-        last.extend(keys.into_iter().map(|key| (key, now)));
+        last.wrote(keys, now);
     }
 
     /// What an index shows: now and then without the last changes.
@@ -75,8 +94,9 @@ impl FaultyStore {
         }
         let now = self.faults.time.now();
         let last = self.last_writes.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_known =
-            |found: &Versioned| last.get(&found.record.key()).is_none_or(|written| *written + LAG < now);
+        let is_known = |found: &Versioned| {
+            last.written_at.get(&found.record.key()).is_none_or(|written| *written + LAG < now)
+        };
         found.into_iter().filter(is_known).collect()
     }
 
@@ -177,14 +197,16 @@ impl Store for FaultyStore {
         let written: Vec<(DeliveryRecord, bool)> = deliveries(&writes)
             .map(|delivery| (delivery.clone(), self.claims.is_unused(&delivery.key.id())))
             .collect();
-        written.iter().for_each(|(delivery, _)| self.claims.is_used(&delivery.key.id()));
+        for (delivery, _) in &written {
+            self.claims.use_for(&delivery.key.id());
+        }
         let replaced: Result<Vec<DeliveryRecord>, WriteError> =
             call!(self, async { self.write_observed(writes) });
         for before in replaced? {
             let Some((after, was_unused)) = written.iter().find(|(after, _)| after.key == before.key) else {
                 continue;
             };
-            if !self.claims.wrote(&before, after, *was_unused, self.clock.now_real()) {
+            if !self.claims.wrote(&before, after, *was_unused) {
                 let what =
                     format!("{} had {:?} and has {:?}", after.key.id(), before.progress, after.progress);
                 self.observer.report("an attempt that was not made is no take", what);

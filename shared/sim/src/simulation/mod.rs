@@ -126,6 +126,7 @@ struct Simulation {
     running: BTreeMap<u8, Arc<()>>,
     /// How many functions with the same trigger run at the same time.
     concurrency: usize,
+    max_polls: u64,
     last_sweep: Timestamp,
     next_purge: Timestamp,
 }
@@ -158,6 +159,7 @@ impl Simulation {
             counts,
             running,
             concurrency: CONCURRENCY,
+            max_polls: MAX_POLLS,
             last_sweep: Memory::START,
             next_purge: Memory::START + PURGE_INTERVAL,
         }
@@ -210,8 +212,8 @@ impl Simulation {
     fn run_until(&mut self, end: Timestamp) -> Result<(), Broken> {
         loop {
             while self.executor.step(&self.dice) {
-                if self.executor.polls > MAX_POLLS {
-                    return Err(Broken::new("work ends", format!("{MAX_POLLS} polls, and no end")));
+                if self.executor.polls > self.max_polls {
+                    return Err(Broken::new("work ends", format!("{} polls, and no end", self.max_polls)));
                 }
             }
             self.world.hosts.observer.broken()?;
@@ -367,6 +369,25 @@ impl World {
         let _ = block_on(self.hosts.backend.store().write(vec![Write::put(record, Expect::Any)]));
     }
 
+    /// Loses the record of a URL, as a table might that was restored in part. Not while something is parked there, which only the next
+    /// delivery for this URL would get going again.
+    fn lose_record(&self, tenant: &Tenant, url: &str) {
+        let id = UrlId::of(url);
+        let snapshot = self.snapshot();
+        let is_parked_there = |delivery: &DeliveryRecord| {
+            delivery.key.tenant == *tenant
+                && delivery.url_id == id
+                && delivery.progress.state == DeliveryState::Parked
+        };
+        if snapshot.deliveries.iter().any(is_parked_there) {
+            return;
+        }
+        self.tell(|| format!("the record of {tenant}'s {url} is lost"));
+        self.hosts.faults.counts.add("fault: the record of a URL is lost");
+        let lost = Write::delete(UrlRecord::key(tenant, &id), Expect::Any);
+        let _ = block_on(self.hosts.backend.store().write(vec![lost]));
+    }
+
     /// Makes waiting deliveries as old as they are before their last attempt, as two days of failures might.
     fn age_deliveries(&self) {
         let now = self.hosts.schedule_now();
@@ -375,7 +396,7 @@ impl World {
             // Before retry 1 the log is read.
             if progress.state != DeliveryState::Waiting
                 || progress.lease.is_some()
-                || progress.next_attempt < 2
+                || !(2..11).contains(&progress.next_attempt)
             {
                 return None;
             }

@@ -163,6 +163,13 @@ impl Observer {
         if is_released {
             self.released(before, generation(), now);
         }
+        if old.state == DeliveryState::Dead && new.state == DeliveryState::Delivered && new.epoch == old.epoch
+        {
+            self.counts.add(match old.reason {
+                Some(Reason::Exhausted) => "a success after the last attempt was given up",
+                _ => "a success after its delivery was given up",
+            });
+        }
         if new.reason == Some(Reason::Expired) && new.epoch == 0 && old.state.is_live() {
             let queued_at = self.lock().queued_at.get(&after.key.id()).copied();
             let lived = queued_at.map_or(MIN_LIFE, |queued_at| now.since(queued_at));

@@ -17,6 +17,9 @@ pub(super) const TROUBLE: Duration = Duration::from_secs(50 * 3_600);
 /// After that, long enough for everything to be delivered or dead.
 pub(super) const CALM: Duration = Duration::from_secs(60 * 3_600);
 
+/// So long that whatever becomes rarer with each failure is rare in the end.
+const WITHOUT_QUEUES: Duration = Duration::from_secs(160 * 60);
+
 #[derive(Default)]
 pub(super) struct Plan {
     pub(super) tenants: Vec<String>,
@@ -32,6 +35,8 @@ pub(super) struct Plan {
     pub(super) actions: Vec<Timestamp>,
     /// (when, whether it is the store)
     pub(super) outages: Vec<(Timestamp, bool, Duration)>,
+    /// When the record of a URL is lost: (tenant, URL).
+    pub(super) lost_record: Option<(Timestamp, usize, String)>,
     pub(super) rates: Rates,
     /// First attempts for slow URLs have a queue of their own.
     pub(super) slow_queue: bool,
@@ -45,7 +50,7 @@ pub(super) struct Plan {
     /// So many events for a receiver that hangs are posted a moment before each of these.
     pub(super) noise: usize,
     /// When the deliveries that wait become as old as before their last attempt.
-    pub(super) ages_at: Option<Timestamp>,
+    pub(super) ages_at: Vec<Timestamp>,
     /// The world goes on for weeks, until what it has stored is removed.
     pub(super) is_long: bool,
 }
@@ -185,6 +190,12 @@ impl Plan {
             self.behaviours.insert(FLOODED.to_owned(), flooded(calm, dice));
             Flood::new(calm, dice)
         });
+        // The flooded URL is disabled and has something due all the time, but no ticket for its probe arrives.
+        if flood.is_some() && dice.happens(5_000) {
+            self.outages.push((calm - WITHOUT_QUEUES, false, WITHOUT_QUEUES));
+        }
+        let lost_record = dice.pick(&self.subscriptions).filter(|_| dice.happens(300));
+        let lost_record = lost_record.map(|(tenant, url, _)| (at(), *tenant, url.clone()));
         let mut fresh: Vec<Timestamp> =
             (0..3).map(|_| calm + HOUR + dice.time(Duration::ZERO, HOUR * 4)).collect();
         fresh.sort();
@@ -196,9 +207,10 @@ impl Plan {
             clock_settings,
             wide,
             flood,
+            lost_record,
             fresh,
             noise: if dice.happens(1_000) { dice.between(20, 60) as usize } else { 0 },
-            ages_at: dice.happens(1_500).then_some(ages_at),
+            ages_at: dice.happens(1_500).then_some(ages_at).into_iter().collect(),
             is_long: dice.happens(300),
             ..self
         }
@@ -214,8 +226,8 @@ impl Plan {
             let at = start + dice.time(Duration::ZERO, Duration::from_secs(180));
             self.posts.push((at, dice.below(tenants) as usize, TYPES[0], 1));
         }
-        // After the second retry, when a quarter of them still waits.
-        let ages_at = Some(start + Duration::from_secs(540));
+        // From the second retry on, when a quarter of them still waits.
+        let ages_at = [9, 12, 16, 24, 40].map(|minutes| start + Duration::from_secs(minutes * 60)).to_vec();
         Plan { rates: RACE, clock_settings: Some(Vec::new()), deploy: None, flood: None, ages_at, ..self }
     }
 }
@@ -246,7 +258,8 @@ fn flooded(calm: Timestamp, dice: &Dice) -> Vec<(Timestamp, Behaviour)> {
     vec![(Timestamp::ZERO, Behaviour::Fails(500)), (recovers_at, recovered)]
 }
 
-const RACE: Rates = Rates { stuck: 1_000, stuck_for: ON_ONE_MACHINE, duplicated: 7_000, ..Rates::NONE };
+const RACE: Rates =
+    Rates { stuck: 1_500, stuck_for: ON_ONE_MACHINE, duplicated: 7_000, late: 1_000, ..Rates::NONE };
 /// How long a call may take, on AWS and on one machine.
 const ON_AWS: Duration = Duration::from_secs(300);
 const ON_ONE_MACHINE: Duration = Duration::from_secs(60);

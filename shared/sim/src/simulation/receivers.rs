@@ -5,12 +5,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
-use holdfast_core::ids::{DeliveryKey, Tenant, UrlId};
-use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind, Sender};
-use holdfast_core::records::{DeliveryRecord, Key, Record, UrlRecord};
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, FailureKind};
+use holdfast_core::records::{Key, Record, UrlRecord};
+use holdfast_core::rules::delivery::AttemptNumber;
 use holdfast_core::rules::health::UrlState;
-use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 
 use super::backend::Backend;
@@ -63,7 +62,8 @@ pub struct Request {
     pub since: Timestamp,
     /// When the store learned of it.
     pub known_since: Timestamp,
-    /// The claimed attempt (epoch, n), if the delivery had a live lease when the request came.
+    /// The attempt (epoch, n) that the process had claimed. Not read from the store: the lease may have lapsed, and another process may have
+    /// claimed the delivery since.
     pub claimed: Option<(u32, u32)>,
 }
 
@@ -99,8 +99,8 @@ impl Receivers {
         found.into_iter().next().flatten().map(|found| found.record)
     }
 
-    /// What the store says about this request at this moment.
-    fn seen(&self, request: &AttemptRequest) -> Request {
+    /// The request, and what the store says about its URL at this moment.
+    fn seen(&self, request: &AttemptRequest, claimed: Option<AttemptNumber>) -> Request {
         let now = self.faults.time.now();
         let delivery = delivery_of(request);
         let url_id = UrlId::of(&request.url);
@@ -109,13 +109,7 @@ impl Receivers {
             Some(Record::Url(url)) => (url.health.state, now - self.schedule_now().since(url.health.since)),
             _ => (UrlState::Enabled, Timestamp::ZERO),
         };
-        let key = DeliveryKey::parse(&request.tenant, &delivery);
-        let claimed = match key.and_then(|key| self.read(DeliveryRecord::key(&key))) {
-            Some(Record::Delivery(record)) if record.progress.is_leased(self.schedule_now()) => {
-                Some((record.progress.epoch, record.progress.next_attempt))
-            }
-            _ => None,
-        };
+        let claimed = claimed.map(|AttemptNumber { epoch, n }| (epoch, n));
         let (tenant, url) = (request.tenant.clone(), request.url.clone());
         Request { tenant, url, delivery, at: now, status: 0, state, since, known_since, claimed }
     }
@@ -144,6 +138,36 @@ impl Receivers {
             }
         }
     }
+
+    /// Answers a request of a process that has claimed this attempt; `None` for a first attempt, which needs no claim.
+    pub(super) async fn receive(
+        &self,
+        request: AttemptRequest,
+        claimed: Option<AttemptNumber>,
+    ) -> AttemptResult {
+        let behaviour = self.behaviour(&request.url);
+        let seen = self.seen(&request, claimed);
+        let (response, took) = self.answer(behaviour, &seen.delivery);
+        let at = seen.at;
+        self.story.tell(at, || {
+            format!("→ {} gets {} ({:?}, claimed {:?})", seen.url, seen.delivery, seen.state, seen.claimed)
+        });
+        let number = {
+            let mut requests = self.requests();
+            requests.push(seen);
+            requests.len() - 1
+        };
+        self.faults.time.sleep(took).await;
+        if let AttemptResponse::Status { status, .. } = &response {
+            self.requests()[number].status = *status;
+        }
+        self.story.tell(self.faults.time.now(), || {
+            let requests = self.requests();
+            let Request { url, delivery, status, .. } = &requests[number];
+            format!("← {url} answers {status} to {delivery}")
+        });
+        AttemptResult { response, took: self.faults.time.now().since(at) }
+    }
 }
 
 pub(super) fn delivery_of(request: &AttemptRequest) -> String {
@@ -164,32 +188,4 @@ fn with_status(status: u16, retry_after: Option<Duration>) -> AttemptResponse {
 
 fn failed(kind: FailureKind) -> AttemptResponse {
     AttemptResponse::Failed { kind, detail: "as the simulation wants it".to_owned(), is_silent: true }
-}
-
-#[async_trait]
-impl Sender for Receivers {
-    async fn send(&self, request: AttemptRequest) -> Result<AttemptResult, Shortage> {
-        let behaviour = self.behaviour(&request.url);
-        let seen = self.seen(&request);
-        let (response, took) = self.answer(behaviour, &seen.delivery);
-        let at = seen.at;
-        self.story.tell(at, || {
-            format!("→ {} gets {} ({:?}, claimed {:?})", seen.url, seen.delivery, seen.state, seen.claimed)
-        });
-        let number = {
-            let mut requests = self.requests();
-            requests.push(seen);
-            requests.len() - 1
-        };
-        self.faults.time.sleep(took).await;
-        if let AttemptResponse::Status { status, .. } = &response {
-            self.requests()[number].status = *status;
-        }
-        self.story.tell(self.faults.time.now(), || {
-            let requests = self.requests();
-            let Request { url, delivery, status, .. } = &requests[number];
-            format!("← {url} answers {status} to {delivery}")
-        });
-        Ok(AttemptResult { response, took: self.faults.time.now().since(at) })
-    }
 }

@@ -44,6 +44,8 @@ const EXPECTED: &[&str] = &[
     "a release becomes faster",
     "a release becomes slower",
     "a release goes back to one",
+    "a success after its delivery was given up",
+    "a success after the last attempt was given up",
     "a sweep fails",
     "a ticket: claimed",
     "a ticket: early",
@@ -70,6 +72,8 @@ const EXPECTED: &[&str] = &[
     "fault: an index is stale",
     "fault: sweeps overlap",
     "fault: the queues are down for a while",
+    "fault: the queues are down for hours",
+    "fault: the record of a URL is lost",
     "fault: the store is down for a while",
 ];
 

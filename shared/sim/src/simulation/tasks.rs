@@ -83,8 +83,12 @@ impl Simulation {
         for at in self.plan.actions.clone() {
             self.at(at, async |world| world.act().await);
         }
-        if let Some(at) = self.plan.ages_at {
+        for at in self.plan.ages_at.clone() {
             self.at(at, async |world| world.age_deliveries());
+        }
+        if let Some((at, number, url)) = self.plan.lost_record.clone() {
+            let tenant = self.tenant(number);
+            self.at(at, async move |world| world.lose_record(&tenant, &url));
         }
         for (at, is_store, lasts) in self.plan.outages.clone() {
             let service = if is_store { Service::Store } else { Service::Queue };

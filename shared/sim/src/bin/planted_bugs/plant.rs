@@ -1,19 +1,19 @@
 //! Makes the copy with the planted faults, and runs it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{fs, io};
 
-use crate::bugs::BUGS;
+use crate::bugs::{BUGS, Bug, Change};
 
 /// What the copy needs of the workspace.
-const PARTS: [&str; 5] = [
-    "shared/core/Cargo.toml",
-    "shared/core/README.md",
-    "shared/core/src",
-    "shared/sim/Cargo.toml",
-    "shared/sim/src",
-];
+const PARTS: [&str; 4] =
+    ["shared/core/Cargo.toml", "shared/core/README.md", "shared/core/src", "shared/sim/src"];
+const SIM_MANIFEST: &str = "shared/sim/Cargo.toml";
+const DEFAULT_RUN: &str = "default-run = \"holdfast-sim\"\n";
+/// Under a name of its own, because the build is in the same folder as this program.
+const HUNT: &str = "autobins = false\n\n[[bin]]\nname = \"hunt\"\npath = \"src/bin/planted_bugs/main.rs\"\n";
 const CORE: &str = "shared/core/src";
 
 /// The switches. One fault at a time is on, for all threads.
@@ -26,6 +26,10 @@ pub mod planted {
 
     pub fn switch_on(number: usize) {
         ACTIVE.store(number, Ordering::Relaxed);
+    }
+
+    pub fn switch_off() {
+        ACTIVE.store(usize::MAX, Ordering::Relaxed);
     }
 
     pub(crate) fn is(number: usize) -> bool {
@@ -46,23 +50,33 @@ pub(crate) fn plant_and_run() -> io::Result<ExitCode> {
     write_changed(&copy.join("Cargo.toml"), workspace_of_two(&workspace)?.as_bytes())?;
     write_changed(&copy.join("Cargo.lock"), &fs::read(workspace.join("Cargo.lock"))?)?;
     plant_all(&workspace.join(CORE), &copy.join(CORE))?;
-    let run = ["run", "--quiet", "--profile", "simulation", "-p", "holdfast-sim", "--bin", "planted_bugs"];
-    let status = Command::new(env!("CARGO"))
-        .args(run)
+    let manifest = fs::read_to_string(workspace.join(SIM_MANIFEST))?.replace(DEFAULT_RUN, HUNT);
+    write_changed(&copy.join(SIM_MANIFEST), manifest.as_bytes())?;
+    // In the same folder and with the same flags as this program, so that the dependencies of both are compiled once.
+    let build = ["rustc", "--quiet", "--profile", "simulation", "-p", "holdfast-sim", "--bin", "hunt"];
+    let built = Command::new(env!("CARGO"))
+        .args(build)
+        .args(["--", "--cfg", "planted"])
         .current_dir(&copy)
-        .env("CARGO_TARGET_DIR", target.join("planted-build"))
-        .env("RUSTFLAGS", "--cfg planted")
+        .env("CARGO_TARGET_DIR", &target)
         .status()?;
+    if !built.success() {
+        return Ok(ExitCode::FAILURE);
+    }
+    let status = Command::new(program.with_file_name("hunt")).args(std::env::args().skip(1)).status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The workspace's manifest, with two members.
+/// The workspace's manifest, with two members, which have a version of their own: two packages that differ only in their folder would
+/// have the same place in the build.
 fn workspace_of_two(workspace: &Path) -> io::Result<String> {
     let manifest = fs::read_to_string(workspace.join("Cargo.toml"))?;
     let mut lines = Vec::new();
     for line in manifest.lines() {
         if line.starts_with("members =") {
             lines.push(r#"members = ["shared/core", "shared/sim"]"#);
+        } else if line.starts_with("version =") {
+            lines.push(r#"version = "0.0.0-planted""#);
         } else if !line.starts_with("default-members =") && !line.starts_with("exclude =") {
             lines.push(line);
         }
@@ -70,24 +84,28 @@ fn workspace_of_two(workspace: &Path) -> io::Result<String> {
     Ok(lines.join("\n"))
 }
 
+/// Every change, with the number of its fault.
+fn changes() -> impl Iterator<Item = (usize, &'static Bug, &'static Change)> {
+    let of_bug = |(number, bug): (usize, &'static Bug)| bug.changes.iter().map(move |one| (number, bug, one));
+    BUGS.iter().enumerate().flat_map(of_bug)
+}
+
 fn plant_all(from: &Path, to: &Path) -> io::Result<()> {
-    let mut files: Vec<&str> = BUGS.iter().map(|bug| bug.file).collect();
-    files.sort_unstable();
-    files.dedup();
+    let files: BTreeSet<&str> = changes().map(|(_, _, change)| change.file).collect();
     for file in files {
         let mut code = fs::read_to_string(from.join(file))?;
-        for (number, bug) in BUGS.iter().enumerate().filter(|(_, bug)| bug.file == file) {
-            let places = code.matches(bug.find).count();
+        for (number, bug, change) in changes().filter(|(_, _, change)| change.file == file) {
+            let places = code.matches(change.find).count();
             if places != 1 {
                 let what = format!(
                     "\"{}\" is to be planted where {file} says `{}`, which stands there {places} times; \
                      change shared/sim/src/bin/planted_bugs/bugs.rs",
-                    bug.name, bug.find
+                    bug.name, change.find
                 );
                 return Err(io::Error::other(what));
             }
             let switch = format!("crate::planted::is({number})");
-            code = code.replace(bug.find, &bug.plant.replace("PLANTED", &switch));
+            code = code.replace(change.find, &change.plant.replace("PLANTED", &switch));
         }
         write_changed(&to.join(file), code.as_bytes())?;
     }
@@ -104,7 +122,8 @@ fn copy_changed(from: &Path, to: &Path) -> io::Result<()> {
         }
         return remove_others(from, to);
     }
-    let is_planted = from.ends_with("core/src/lib.rs") || BUGS.iter().any(|bug| from.ends_with(bug.file));
+    let is_planted =
+        from.ends_with("core/src/lib.rs") || changes().any(|(_, _, change)| from.ends_with(change.file));
     if is_planted { Ok(()) } else { write_changed(to, &fs::read(from)?) }
 }
 
