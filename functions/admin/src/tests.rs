@@ -84,6 +84,18 @@ async fn ids_with_reserved_characters_are_found() {
     assert_eq!((status, &body["id"]), (200, &"a?b#c%".into()), "{body}");
 }
 
+/// API Gateway takes text as it is, so the files need no encoding.
+#[tokio::test]
+async fn the_console_is_served() {
+    let function = Function::new();
+    let event = HEALTHZ.replace("/healthz", "/console");
+    let reply = gateway::answer(function.router.clone(), serde_json::from_str(&event).unwrap()).await;
+    let reply = serde_json::to_value(reply.unwrap()).unwrap();
+    assert_eq!((&reply["statusCode"], &reply["isBase64Encoded"]), (&200.into(), &false.into()));
+    assert!(reply["body"].as_str().unwrap().contains("/app.js"), "{reply}");
+    assert_eq!(reply["headers"]["content-type"], "text/html; charset=utf-8");
+}
+
 #[tokio::test]
 async fn only_healthz_needs_no_key() {
     let function = Function::new();

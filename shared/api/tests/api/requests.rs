@@ -72,7 +72,15 @@ async fn two_authorization_headers_are_a_bad_request() {
 #[tokio::test]
 async fn unknown_paths_and_methods_are_problems() {
     let world = World::new();
-    for path in ["/", "/v1", "/v1/events/a/b", "/v1/events/", "/v1/overview/x", "/v1/urls/x/explode"] {
+    for path in [
+        "/index.html",
+        "/console/app.js",
+        "/v1",
+        "/v1/events/a/b",
+        "/v1/events/",
+        "/v1/overview/x",
+        "/v1/urls/x/explode",
+    ] {
         world.get(path).await.problem(404);
     }
     for (method, path, allowed) in [
@@ -83,6 +91,7 @@ async fn unknown_paths_and_methods_are_problems() {
         ("GET", "/v1/subscriptions/x/ping", "POST"),
         ("GET", "/v1/urls/x/freeze", "POST"),
         ("POST", "/healthz", "GET,HEAD"),
+        ("POST", "/console", "GET,HEAD"),
     ] {
         let answer = world.call(method, path, "").await;
         answer.problem(405);
