@@ -1,6 +1,5 @@
 //! The body of a request, limited in size, in the time it takes to arrive, and in the memory that it takes together with others.
 
-use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,6 @@ use http_body_util::BodyExt;
 
 use crate::auth::KeyHolder;
 use crate::budget::Held;
-use crate::turns::MAX_SMALL_BYTES;
 use crate::{App, Problem, params};
 
 pub(crate) const MAX_BYTES: usize = 1_000_000;
@@ -35,22 +33,7 @@ impl RequestBody {
         parse: impl FnOnce(&[u8]) -> Result<T, Problem> + Send + 'static,
     ) -> Result<(T, Held), Problem> {
         let RequestBody { app, holder, bytes, held } = self;
-        let turn = app.turns.to_parse(&holder, bytes.len()).await;
-        if bytes.len() <= MAX_SMALL_BYTES {
-            return Ok((parse(&bytes)?, held));
-        }
-        let parse_all = move || {
-            // Parsing goes on when the client is gone, and so does its turn.
-            let _turn = turn;
-            Ok((parse(&bytes)?, held))
-        };
-        match tokio::task::spawn_blocking(parse_all).await {
-            Ok(parsed) => parsed,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => resume_unwind(panic),
-                Err(_) => Err(Problem::unavailable("Holdfast is stopping; send the request again.")),
-            },
-        }
+        app.turns.work(&holder, bytes.len(), move || Ok((parse(&bytes)?, held))).await?
     }
 }
 

@@ -1,7 +1,9 @@
 //! `/v1/events`
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use holdfast_core::engine::{AcceptError, Accepted, EventView, NewEvent, OverQuota, PostError, Posted};
@@ -10,7 +12,7 @@ use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::auth::{Admin, Producer};
+use crate::auth::{Admin, KeyHolder, Producer};
 use crate::body::RequestBody;
 use crate::deliveries::DeliveryJson;
 use crate::fields::{Fields, items_of_body};
@@ -233,8 +235,13 @@ fn posted_data(body: &[u8]) -> Option<&RawValue> {
     serde_json::from_slice::<Delivered<'_>>(body).ok().map(|delivered| delivered.data)
 }
 
-pub(crate) async fn get(admin: Admin, PathId(id): PathId) -> Result<Response, Problem> {
+pub(crate) async fn get(
+    State(app): State<Arc<App>>,
+    admin: Admin,
+    PathId(id): PathId,
+) -> Result<Response, Problem> {
     let found = if is_id(&id) { admin.engine.view_event(&admin.tenant, &id).await? } else { None };
     let view = found.ok_or_else(|| Problem::not_found("event"))?;
-    Ok(response::ok(&EventJson::of(&view)))
+    let bytes = view.body.as_ref().map_or(0, |body| body.len());
+    app.turns.work(&KeyHolder::Tenant(admin.tenant), bytes, move || response::ok(&EventJson::of(&view))).await
 }

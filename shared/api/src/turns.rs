@@ -4,6 +4,7 @@
 use std::future::poll_fn;
 use std::hash::Hash;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::ready;
@@ -28,7 +29,7 @@ const PARSED_BODIES: usize = 1;
 const SMALL_BODIES: usize = 64;
 /// Parsing a larger body takes up to milliseconds without a pause. It gets a thread of its own, so that the system divides the
 /// processor between it and the requests of others.
-pub(crate) const MAX_SMALL_BYTES: usize = 32_000;
+const MAX_SMALL_BYTES: usize = 32_000;
 /// What counts as one when tenants take turns at parsing.
 const COST_BYTES: usize = 4_096;
 /// How many posts of a tenant are in progress at the same time, most of them waiting for the disk. Each holds a connection that other tenants
@@ -94,10 +95,27 @@ impl Turns {
         .await
     }
 
-    /// Waits for a turn to parse a body of this size.
-    pub(crate) async fn to_parse(&self, holder: &KeyHolder, bytes: usize) -> Inside<KeyHolder> {
+    /// Parses or writes a body of this size, when it is the turn of its holder: a large one on a thread of its own.
+    pub(crate) async fn work<T: Send + 'static>(
+        &self,
+        holder: &KeyHolder,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
         let gate = if bytes <= MAX_SMALL_BYTES { &self.small_bodies } else { &self.large_bodies };
-        gate.enter(holder, 1 + (bytes / COST_BYTES) as u64).await
+        let turn = gate.enter(holder, 1 + (bytes / COST_BYTES) as u64).await;
+        if bytes <= MAX_SMALL_BYTES {
+            return Ok(work());
+        }
+        let work = move || {
+            // The work goes on when the client is gone, and so does its turn.
+            let _turn = turn;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| match error.try_into_panic() {
+            Ok(panic) => resume_unwind(panic),
+            Err(_) => Problem::unavailable("Holdfast is stopping; send the request again."),
+        })
     }
 
     /// Waits for a turn of a post, unless too many of the tenant wait.
