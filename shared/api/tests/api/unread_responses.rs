@@ -21,6 +21,16 @@ fn list<'a>(world: &'a World, key: &str) -> BoxFuture<'a, Response> {
     answered.map(Result::unwrap).boxed()
 }
 
+/// Whether the request is not answered though it could go on. The first step finds the key, and the next ones wait for a turn.
+async fn waits(request: &mut BoxFuture<'_, Response>) -> bool {
+    for _ in 0..4 {
+        if poll!(&mut *request).is_ready() {
+            return false;
+        }
+    }
+    true
+}
+
 async fn subscribe(world: &World, key: &str, count: usize) {
     subscribe_to(world, key, count, &"x".repeat(60)).await;
 }
@@ -46,9 +56,9 @@ async fn large_responses_that_are_not_read_keep_only_their_own_tenant_waiting() 
         unread.push(response);
     }
     let mut ninth = list(&world, &mine);
-    assert!(poll!(&mut ninth).is_pending());
+    assert!(waits(&mut ninth).await);
     world.call_as(&other, "GET", "/v1/subscriptions", Body::empty()).await.expect(StatusCode::OK);
-    assert!(poll!(&mut ninth).is_pending());
+    assert!(waits(&mut ninth).await);
     drop(unread.pop());
     assert_eq!(ninth.await.status(), StatusCode::OK);
 }
@@ -74,7 +84,7 @@ async fn beyond_those_that_wait_a_request_is_refused() {
     let unread = join_all((0..TURNS).map(|_| list(&world, &mine))).await;
     let mut waiting: Vec<_> = (0..MAX_WAITING).map(|_| list(&world, &mine)).collect();
     for request in &mut waiting {
-        assert!(poll!(request).is_pending());
+        assert!(waits(request).await);
     }
     for (method, path) in
         [("GET", "/v1/subscriptions"), ("GET", "/v1/urls"), ("POST", "/v1/subscriptions/x/ping")]
@@ -103,5 +113,5 @@ async fn large_responses_that_are_not_read_take_a_few_megabytes() {
         let bytes: usize = response.headers()["content-length"].to_str().unwrap().parse().unwrap();
         assert!((400_000..700_000).contains(&bytes), "{bytes}");
     }
-    assert!(poll!(&mut list(&world, &mine)).is_pending(), "the next one waits");
+    assert!(waits(&mut list(&world, &mine)).await, "the next one waits");
 }
