@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{DefaultServerNameResolver, HttpsConnector};
+use hyper_rustls::{DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
@@ -25,6 +25,14 @@ use crate::resolver::{self, GuardedResolver};
 
 /// Finds dead connections that HTTP/1.1 keeps open, in seconds.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How many TLS session tickets a receiver may send on a connection; two are usual. For each, a key is derived and the certificates are
+/// copied, at once, and rustls has no limit of its own.
+const MAX_TICKETS: u32 = 16;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the receiver sent more than {MAX_TICKETS} session tickets")]
+pub(crate) struct TooManyTickets;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -157,9 +165,19 @@ pub(crate) struct Stream {
     is_proxied: bool,
 }
 
-trait Io: Read + Write + Connection + Send + Unpin {}
+trait Io: Read + Write + Connection + Send + Unpin {
+    /// How many TLS session tickets the receiver has sent.
+    fn tickets(&self) -> u32;
+}
 
-impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
+impl<T: Read + Write + Connection + Send + Unpin> Io for MaybeHttpsStream<T> {
+    fn tickets(&self) -> u32 {
+        match self {
+            MaybeHttpsStream::Http(_) => 0,
+            MaybeHttpsStream::Https(tls) => tls.inner().get_ref().1.tls13_tickets_received(),
+        }
+    }
+}
 
 impl Stream {
     fn new(io: impl Io + 'static, is_proxied: bool) -> Stream {
@@ -179,7 +197,11 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.io).poll_read(cx, buf)
+        let read = Pin::new(&mut *self.io).poll_read(cx, buf);
+        if self.io.tickets() > MAX_TICKETS {
+            return Poll::Ready(Err(io::Error::other(TooManyTickets)));
+        }
+        read
     }
 }
 

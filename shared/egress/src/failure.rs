@@ -8,6 +8,7 @@ use holdfast_core::rules::shortage::Shortage;
 use hyper_util::client::legacy;
 use rustls::{CertificateError, InvalidMessage, OtherError};
 
+use crate::connector::TooManyTickets;
 use crate::meter::TooManyBytes;
 use crate::resolver::Unresolved;
 use crate::text;
@@ -134,6 +135,8 @@ impl Causes {
                 causes.unresolved = Some(unresolved(error));
             } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
                 causes.tls = Some(describe_tls(error));
+            } else if link.is::<TooManyTickets>() {
+                causes.tls = Some(link.to_string());
             } else if let Some(error) = link.downcast_ref::<hyper::Error>() {
                 causes.timed_out |= error.is_timeout();
             } else if let Some(error) = link.downcast_ref::<io::Error>() {
