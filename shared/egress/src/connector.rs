@@ -55,7 +55,10 @@ pub(crate) struct Connector {
 
 #[derive(Clone)]
 enum Route {
-    Direct(HttpsConnector<MeteredConnector>),
+    Direct {
+        resolver: GuardedResolver,
+        to_receiver: HttpsConnector<MeteredConnector>,
+    },
     Proxy {
         uri: Uri,
         to_proxy: HttpsConnector<MeteredConnector>,
@@ -71,7 +74,7 @@ impl Connector {
         timeout: Duration,
         idle: Arc<IdleConnections>,
     ) -> Connector {
-        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        let mut tcp = HttpConnector::new_with_resolver(resolver.clone());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
@@ -79,7 +82,7 @@ impl Connector {
         tcp.set_connect_timeout(Some(timeout));
         let metered = MeteredConnector { tcp, idle };
         let route = match proxy {
-            None => Route::Direct(with_tls(metered, tls)),
+            None => Route::Direct { resolver, to_receiver: with_tls(metered, tls) },
             Some(proxy) => {
                 // The tunnel is asked for in HTTP/1.1.
                 let mut proxy_tls = tls.clone();
@@ -112,9 +115,13 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, receiver: Uri) -> Self::Future {
         let connecting: Connecting<Stream> = match &mut self.route {
-            Route::Direct(direct) => {
-                let connecting = direct.call(receiver);
-                Box::pin(async { Ok(Stream::new(connecting.await?, false)) })
+            Route::Direct { resolver, to_receiver } => {
+                let checked = resolver.check_reachable(receiver.host());
+                let connecting = to_receiver.call(receiver);
+                Box::pin(async {
+                    checked?;
+                    Ok(Stream::new(connecting.await?, false))
+                })
             }
             Route::Proxy { tunnel, .. } if receiver.scheme_str() == Some("https") => {
                 let connecting = tunnel.call(receiver);

@@ -47,6 +47,7 @@ pub(crate) fn unresolved(error: &Unresolved) -> Result<AttemptResponse, Shortage
         Unresolved::NoAddress { .. } | Unresolved::Hangs { .. } => {
             Ok(silent(FailureKind::Dns, error.to_string()))
         }
+        Unresolved::NoIpv6 => Ok(silent(FailureKind::Connect, format!("could not connect: {error}"))),
         Unresolved::Refused(refusal) => Ok(blocked(refusal)),
         Unresolved::Shortage(shortage) => Err(*shortage),
     }
