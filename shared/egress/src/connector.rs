@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{DefaultServerNameResolver, HttpsConnector};
+use hyper_rustls::{DefaultServerNameResolver, HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
@@ -25,6 +25,14 @@ use crate::resolver::{self, GuardedResolver};
 
 /// Finds dead connections that HTTP/1.1 keeps open, in seconds.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// How many TLS session tickets a receiver may send on a connection; two are usual. For each, a key is derived and the certificates are
+/// copied, at once, and rustls has no limit of its own.
+const MAX_TICKETS: u32 = 16;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the receiver sent more than {MAX_TICKETS} session tickets")]
+pub(crate) struct TooManyTickets;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -47,7 +55,10 @@ pub(crate) struct Connector {
 
 #[derive(Clone)]
 enum Route {
-    Direct(HttpsConnector<MeteredConnector>),
+    Direct {
+        resolver: GuardedResolver,
+        to_receiver: HttpsConnector<MeteredConnector>,
+    },
     Proxy {
         uri: Uri,
         to_proxy: HttpsConnector<MeteredConnector>,
@@ -63,7 +74,7 @@ impl Connector {
         timeout: Duration,
         idle: Arc<IdleConnections>,
     ) -> Connector {
-        let mut tcp = HttpConnector::new_with_resolver(resolver);
+        let mut tcp = HttpConnector::new_with_resolver(resolver.clone());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEP_ALIVE_INTERVAL));
@@ -71,7 +82,7 @@ impl Connector {
         tcp.set_connect_timeout(Some(timeout));
         let metered = MeteredConnector { tcp, idle };
         let route = match proxy {
-            None => Route::Direct(with_tls(metered, tls)),
+            None => Route::Direct { resolver, to_receiver: with_tls(metered, tls) },
             Some(proxy) => {
                 // The tunnel is asked for in HTTP/1.1.
                 let mut proxy_tls = tls.clone();
@@ -104,9 +115,13 @@ impl Service<Uri> for Connector {
 
     fn call(&mut self, receiver: Uri) -> Self::Future {
         let connecting: Connecting<Stream> = match &mut self.route {
-            Route::Direct(direct) => {
-                let connecting = direct.call(receiver);
-                Box::pin(async { Ok(Stream::new(connecting.await?, false)) })
+            Route::Direct { resolver, to_receiver } => {
+                let checked = resolver.check_reachable(receiver.host());
+                let connecting = to_receiver.call(receiver);
+                Box::pin(async {
+                    checked?;
+                    Ok(Stream::new(connecting.await?, false))
+                })
             }
             Route::Proxy { tunnel, .. } if receiver.scheme_str() == Some("https") => {
                 let connecting = tunnel.call(receiver);
@@ -157,9 +172,19 @@ pub(crate) struct Stream {
     is_proxied: bool,
 }
 
-trait Io: Read + Write + Connection + Send + Unpin {}
+trait Io: Read + Write + Connection + Send + Unpin {
+    /// How many TLS session tickets the receiver has sent.
+    fn tickets(&self) -> u32;
+}
 
-impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
+impl<T: Read + Write + Connection + Send + Unpin> Io for MaybeHttpsStream<T> {
+    fn tickets(&self) -> u32 {
+        match self {
+            MaybeHttpsStream::Http(_) => 0,
+            MaybeHttpsStream::Https(tls) => tls.inner().get_ref().1.tls13_tickets_received(),
+        }
+    }
+}
 
 impl Stream {
     fn new(io: impl Io + 'static, is_proxied: bool) -> Stream {
@@ -179,7 +204,11 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         buf: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.io).poll_read(cx, buf)
+        let read = Pin::new(&mut *self.io).poll_read(cx, buf);
+        if self.io.tickets() > MAX_TICKETS {
+            return Poll::Ready(Err(io::Error::other(TooManyTickets)));
+        }
+        read
     }
 }
 

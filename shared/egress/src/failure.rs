@@ -8,6 +8,7 @@ use holdfast_core::rules::shortage::Shortage;
 use hyper_util::client::legacy;
 use rustls::{CertificateError, InvalidMessage, OtherError};
 
+use crate::connector::TooManyTickets;
 use crate::meter::TooManyBytes;
 use crate::resolver::Unresolved;
 use crate::text;
@@ -46,6 +47,7 @@ pub(crate) fn unresolved(error: &Unresolved) -> Result<AttemptResponse, Shortage
         Unresolved::NoAddress { .. } | Unresolved::Hangs { .. } => {
             Ok(silent(FailureKind::Dns, error.to_string()))
         }
+        Unresolved::NoIpv6 => Ok(silent(FailureKind::Connect, format!("could not connect: {error}"))),
         Unresolved::Refused(refusal) => Ok(blocked(refusal)),
         Unresolved::Shortage(shortage) => Err(*shortage),
     }
@@ -134,6 +136,8 @@ impl Causes {
                 causes.unresolved = Some(unresolved(error));
             } else if let Some(error) = link.downcast_ref::<rustls::Error>() {
                 causes.tls = Some(describe_tls(error));
+            } else if link.is::<TooManyTickets>() {
+                causes.tls = Some(link.to_string());
             } else if let Some(error) = link.downcast_ref::<hyper::Error>() {
                 causes.timed_out |= error.is_timeout();
             } else if let Some(error) = link.downcast_ref::<io::Error>() {

@@ -20,7 +20,7 @@
 //!
 //! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them, `idle` limits how many are kept, and `overtaken`
 //! how many are opened without an attempt that waits for them. `lookup` asks the name servers, `names`
-//! shares, caches and limits look-ups, and `resolver` checks their answers. `sender` makes the attempt, `response`, `retry_after` and
+//! shares, caches and limits look-ups, `resolver` checks their answers, and `sources` whether they can be reached. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
 mod certificates;
@@ -40,6 +40,7 @@ mod resolver;
 mod response;
 mod retry_after;
 mod sender;
+mod sources;
 mod text;
 
 pub use client::BuildError;

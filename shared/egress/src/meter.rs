@@ -16,12 +16,18 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::task::coop;
 use tokio::time::Sleep;
 
 use crate::idle::{IdleConnections, KeptConnection};
 
 /// How many bytes an attempt reads in all: TLS handshake, heads, informational responses and body. More ends the connection.
 pub const MAX_ATTEMPT_BYTES: usize = 256 * 1024;
+/// How many bytes are read from a connection while no attempt uses it. A receiver has little to say then: TLS messages, or that it closes.
+const MAX_IDLE_BYTES: usize = 4 * 1024;
+/// Reading this much uses up one of the 128 steps that tokio allows a task before others have their turn, so that a task reads 16 KiB at a
+/// time. Without that it would be 128 reads, and a receiver chooses what its bytes cost, such as TLS session tickets.
+const BYTES_PER_STEP: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
 #[error("the receiver sent more than {} KiB", MAX_ATTEMPT_BYTES / 1024)]
@@ -116,6 +122,7 @@ impl Meter {
     fn keep(self: &Arc<Meter>, allowance: &mut Allowance) -> Option<KeptConnection> {
         let (number, oldest) = self.idle.keep(Arc::downgrade(self));
         allowance.idle_number = Some(number);
+        allowance.bytes_left = MAX_IDLE_BYTES;
         oldest
     }
 
@@ -123,6 +130,8 @@ impl Meter {
         allowance.is_unwanted = false;
         if let Some(number) = allowance.idle_number.take() {
             self.idle.release(number);
+            // The first bytes for an attempt may come before it is counted.
+            allowance.bytes_left = MAX_ATTEMPT_BYTES;
         }
     }
 
@@ -173,17 +182,13 @@ impl Drop for MeteredAttempt {
         let mut allowance = self.meter.lock();
         allowance.attempts -= 1;
         let mut unwanted = None;
+        allowance.bytes_left = allowance.bytes_left.min(MAX_ATTEMPT_BYTES * allowance.attempts);
         if allowance.attempts == 0 && (!self.is_complete || allowance.is_blocked) {
             allowance.is_given_up = true;
             allowance.wake();
         } else if allowance.attempts == 0 {
             unwanted = self.meter.keep(&mut allowance);
         }
-        allowance.bytes_left = match allowance.attempts {
-            // For the next attempt on this connection, whose first bytes may come before it is counted.
-            0 => MAX_ATTEMPT_BYTES,
-            others => allowance.bytes_left.min(MAX_ATTEMPT_BYTES * others),
-        };
         drop(allowance);
         close(unwanted);
     }
@@ -261,6 +266,17 @@ impl<T: Closing> Metered<T> {
     }
 }
 
+/// When no step is left, the next read of this task waits until others had their turn.
+fn use_up_steps(cx: &mut Context<'_>, steps: usize) {
+    for _ in 0..steps {
+        if coop::has_budget_remaining()
+            && let Poll::Ready(step) = coop::poll_proceed(cx)
+        {
+            step.made_progress();
+        }
+    }
+}
+
 impl<T: AsyncRead + Closing + Unpin> AsyncRead for Metered<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
@@ -278,7 +294,9 @@ impl<T: AsyncRead + Closing + Unpin> AsyncRead for Metered<T> {
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut self.io).poll_read(cx, buf);
-        match self.meter.spend(buf.filled().len() - before) {
+        let bytes = buf.filled().len() - before;
+        use_up_steps(cx, bytes / BYTES_PER_STEP);
+        match self.meter.spend(bytes) {
             Ok(()) => read,
             Err(error) => Poll::Ready(Err(io::Error::other(error))),
         }
@@ -350,6 +368,8 @@ impl<T: Connection> Connection for Metered<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -387,7 +407,43 @@ mod tests {
         let three: Vec<_> = (0..3).map(|_| Arc::clone(&connection.meter).start_attempt()).collect();
         assert_eq!(readable(&mut connection).await, 3 * MAX_ATTEMPT_BYTES);
         three.into_iter().for_each(MeteredAttempt::complete);
+        let _next = Arc::clone(&connection.meter).start_attempt();
         assert_eq!(readable(&mut connection).await, MAX_ATTEMPT_BYTES);
+    }
+
+    #[tokio::test]
+    async fn little_is_read_while_no_attempt_uses_a_connection() {
+        let mut used = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(2));
+        Arc::clone(&used.meter).start_attempt().complete();
+        assert_eq!(readable(&mut used).await, MAX_IDLE_BYTES);
+        // The request is written before its attempt is counted.
+        used.meter.wrote(&Poll::Ready(Ok(())));
+        assert_eq!(readable(&mut used).await, MAX_ATTEMPT_BYTES);
+        let mut unused = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(2));
+        unused.meter.keep_unused();
+        assert_eq!(readable(&mut unused).await, MAX_IDLE_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_task_pauses_after_16_kib() {
+        let mut connection = Metered::new(tokio::io::repeat(b'x'), IdleConnections::new(1));
+        // As much as rustls reads at a time.
+        let mut buffer = [0; 4096];
+        poll_fn(|cx| {
+            let (mut at_once, mut is_paused) = (0, false);
+            loop {
+                let mut read = ReadBuf::new(&mut buffer);
+                match Pin::new(&mut connection).poll_read(cx, &mut read) {
+                    Poll::Ready(Ok(())) => at_once += read.filled().len(),
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                    // A TLS handshake reads again in the same poll.
+                    Poll::Pending if is_paused => return Poll::Pending,
+                    Poll::Pending => is_paused = true,
+                }
+                assert!(at_once <= 16 * 1024, "{at_once} bytes in one poll");
+            }
+        })
+        .await;
     }
 
     #[tokio::test]

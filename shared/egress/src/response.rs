@@ -6,7 +6,7 @@ use crate::text;
 /// How much of a response's body is read before the connection is dropped.
 pub const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 /// In how many pieces. Each is handed over between two tasks, so a response in pieces of one byte would take milliseconds of processor time.
-pub const MAX_RESPONSE_PIECES: usize = 1_024;
+pub const MAX_RESPONSE_PIECES: usize = 64;
 /// How much of a response is kept, as text.
 pub const MAX_EXCERPT_BYTES: usize = 4 * 1024;
 

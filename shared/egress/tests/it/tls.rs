@@ -21,6 +21,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::{PATIENT, config, detail, request, send, sender, sender_with};
 
+/// As most servers do.
+const USUAL_TICKETS: usize = 2;
+
 /// Responds 200 with the HTTP version of the request.
 struct TlsReceiver {
     url: String,
@@ -47,7 +50,18 @@ impl TlsReceiver {
         certificate: Vec<u8>,
         alpn: &[&[u8]],
     ) -> TlsReceiver {
-        let acceptor = acceptor(chain, key, alpn);
+        TlsReceiver::with_acceptor(acceptor(chain, key, alpn, USUAL_TICKETS), certificate).await
+    }
+
+    /// Sends this many session tickets after the handshake.
+    async fn with_tickets(count: usize) -> TlsReceiver {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let certificate = made.cert.der().clone();
+        let acceptor = acceptor(vec![certificate.clone()], &made.signing_key, &[], count);
+        TlsReceiver::with_acceptor(acceptor, certificate.to_vec()).await
+    }
+
+    async fn with_acceptor(acceptor: TlsAcceptor, certificate: Vec<u8>) -> TlsReceiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://{}/hook?token=hidden", listener.local_addr().unwrap());
         let mut server = JoinSet::new();
@@ -65,7 +79,12 @@ impl TlsReceiver {
     }
 }
 
-fn acceptor(chain: Vec<CertificateDer<'static>>, key: &KeyPair, alpn: &[&[u8]]) -> TlsAcceptor {
+fn acceptor(
+    chain: Vec<CertificateDer<'static>>,
+    key: &KeyPair,
+    alpn: &[&[u8]],
+    tickets: usize,
+) -> TlsAcceptor {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -74,6 +93,7 @@ fn acceptor(chain: Vec<CertificateDer<'static>>, key: &KeyPair, alpn: &[&[u8]]) 
         .with_single_cert(chain, key)
         .unwrap();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config.send_tls13_tickets = tickets;
     TlsAcceptor::from(Arc::new(config))
 }
 
@@ -81,7 +101,7 @@ fn acceptor(chain: Vec<CertificateDer<'static>>, key: &KeyPair, alpn: &[&[u8]]) 
 pub(crate) fn acceptor_here() -> (TlsAcceptor, Vec<u8>) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
-    (acceptor(vec![certificate.clone()], &made.signing_key, &[]), certificate.to_vec())
+    (acceptor(vec![certificate.clone()], &made.signing_key, &[], USUAL_TICKETS), certificate.to_vec())
 }
 
 /// Errors are ignored: the sender's side of each test asserts them.
@@ -146,6 +166,43 @@ async fn a_chain_of_many_certificates_is_a_tls_failure() {
         detail.starts_with("TLS failed: the receiver sent more than 4 intermediate certificates"),
         "{detail}"
     );
+}
+
+/// A certificate may hold anything, also one that is not needed.
+#[tokio::test]
+async fn a_chain_of_large_certificates_is_a_tls_failure() {
+    for (names, is_success) in [(150, true), (700, false)] {
+        let names: Vec<String> = (0..names).map(|n| format!("receiver-{n:03}.example.com")).collect();
+        let names: Vec<String> = ["127.0.0.1".to_owned()].into_iter().chain(names).collect();
+        let made = rcgen::generate_simple_self_signed(names).unwrap();
+        let certificate = made.cert.der().clone();
+        let receiver =
+            TlsReceiver::with_chain(vec![certificate.clone()], &made.signing_key, certificate.to_vec(), &[]);
+        let receiver = receiver.await;
+        let result = send(&sender_with(receiver.trusted()), request(&receiver.url)).await;
+        assert_eq!(result.response.is_success(), is_success, "{} bytes: {result:?}", certificate.len());
+        if !is_success {
+            let detail = detail(result, FailureKind::Tls);
+            assert!(detail.ends_with("or more than 16000 bytes of certificates"), "{detail}");
+        }
+    }
+}
+
+/// Each costs time, and rustls takes any number of them.
+#[tokio::test]
+async fn many_session_tickets_are_a_tls_failure() {
+    let most = TlsReceiver::with_tickets(16).await;
+    let sender = sender_with(most.trusted());
+    for _ in 0..3 {
+        let result = send(&sender, request(&most.url)).await;
+        assert!(result.response.is_success(), "{result:?}");
+    }
+    for count in [17, 1_000] {
+        let too_many = TlsReceiver::with_tickets(count).await;
+        let result = send(&sender_with(too_many.trusted()), request(&too_many.url)).await;
+        let detail = detail(result, FailureKind::Tls);
+        assert_eq!(detail, "TLS failed: the receiver sent more than 16 session tickets", "{count}");
+    }
 }
 
 #[tokio::test]
