@@ -27,7 +27,7 @@ export function auditPage(view) {
       columns,
       sources: [listOf(view, '/v1/audit')],
       empty: ['No changes yet', 'Changes by people and keys are listed here.'],
-    }).element,
+    }),
   );
 }
 

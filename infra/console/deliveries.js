@@ -68,7 +68,7 @@ export function deliveriesPage(view) {
           filters.state ? `No ${filters.state} deliveries` : 'No deliveries yet',
           'A delivery is listed after its first attempt, or once it is parked. Widen the filters, or post an event.',
         ],
-      }).element,
+      }),
     );
   }
 

@@ -149,7 +149,7 @@ export function replaysPage(view) {
         columns,
         sources: [listOf(view, '/v1/replays')],
         empty: ['No replays yet', 'Start one on the page of a URL, or for a single delivery.'],
-      }).element,
+      }),
     );
     return;
   }

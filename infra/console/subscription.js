@@ -147,7 +147,7 @@ export async function subscriptionPage(view) {
         columns: deliveryColumns(view, { withUrl: false }),
         sources: [listOf(view, '/v1/deliveries', { subscription: id })],
         empty: ['No deliveries yet', 'Ping it to see whether the receiver answers, or post an event that it wants.'],
-      }).element,
+      }),
     );
   }
 }

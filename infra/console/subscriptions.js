@@ -49,7 +49,7 @@ export function subscriptionsPage(view) {
         'A subscription says which events are delivered to which URL.',
         h('a', { class: 'button primary', href: view.href(['subscriptions', 'new']) }, 'Create the first one'),
       ],
-    }).element,
+    }),
   );
 }
 

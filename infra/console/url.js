@@ -173,7 +173,7 @@ function lists(view, id) {
             delivered: 'Nothing has arrived yet, or the log of deliveries is off.',
           }[shown],
         ],
-      }).element,
+      }),
     );
   function choose(name, button) {
     shown = name;
@@ -206,6 +206,6 @@ function subscriptions(view, url) {
       columns,
       sources: [listOf(view, '/v1/subscriptions', { url: url.url })],
       empty: ['No subscription uses this URL', 'Its deliveries are kept until they are removed by age.'],
-    }).element,
+    }),
   );
 }

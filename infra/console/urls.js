@@ -48,7 +48,7 @@ export function urlsPage(view) {
         columns: columnsOf(view),
         ...sourcesOf(view, shown, failing),
         empty: emptyOf(view, shown, failing),
-      }).element,
+      }),
       shown === 'trouble' &&
         !failing &&
         h('p', { class: 'hint' }, 'URLs that fail but are still enabled are under “Enabled”: to list them here needs a newer server.'),

@@ -30,7 +30,11 @@ impl Page {
 
 /// Without a key.
 async fn get(path: &str, known: Option<&str>) -> Page {
-    let mut request = Request::get(path);
+    send("GET", path, known).await
+}
+
+async fn send(method: &str, path: &str, known: Option<&str>) -> Page {
+    let mut request = Request::builder().method(method).uri(path);
     if let Some(known) = known {
         request = request.header("if-none-match", known);
     }
@@ -123,6 +127,13 @@ async fn what_a_browser_has_is_not_sent_again() {
 async fn the_files_of_another_version_are_not_kept() {
     let answer = get("/console/0123456789abcdef/app.js", None).await;
     assert_eq!((answer.status, answer.header("cache-control")), (StatusCode::OK, "no-cache"));
+}
+
+#[tokio::test]
+async fn it_can_only_be_read() {
+    let answer = send("POST", "/console", None).await;
+    assert_eq!((answer.status, answer.header("allow")), (StatusCode::METHOD_NOT_ALLOWED, "GET,HEAD"));
+    assert_eq!(send("HEAD", "/console", None).await.status, StatusCode::OK);
 }
 
 #[tokio::test]
