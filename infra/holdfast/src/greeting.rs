@@ -6,7 +6,7 @@ use std::path::Path;
 /// Without the key, because the output of a service is often stored and read by many.
 pub(crate) fn strict(address: SocketAddr, key_file: &Path) -> String {
     format!(
-        "Holdfast {version} is running at http://{address}\nConsole: http://{address}/console\nThe operator key is in {path}, which only its owner can read",
+        "Holdfast {version} is running at http://{address}\nThe operator key is in {path}, which only its owner can read\nConsole: http://{address}/console",
         version = env!("CARGO_PKG_VERSION"),
         path = key_file.display(),
     )
@@ -17,8 +17,8 @@ pub(crate) fn development(address: SocketAddr, key: &str, speed: u32) -> String 
     let faster = if speed == 1 { String::new() } else { format!(", schedule clock {speed} times faster") };
     format!(
         r#"Holdfast {version} is running at {base} (development{faster})
-Console: {base}/console
 Key: {key}
+Console: {base}/console
 
 Subscribe a built-in receiver, post an event and see it arrive:
 
