@@ -1,5 +1,6 @@
 //! Wires everything together on one machine, and stops it in order.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,9 +23,9 @@ use crate::settings::{Mode, Settings};
 use crate::status::{self, Status};
 use crate::{clock, files, greeting, periodic};
 
-/// How long requests to the API may take when everything else has stopped.
 /// How long the stop waits for attempts in flight. In the last half second of it, new events are not attempted.
 const LAST_ATTEMPTS_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long requests to the API may take when everything else has stopped.
 const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(settings: Settings) -> Result<()> {
@@ -71,10 +72,12 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let (stop_serving, serving_stopped) = watch::channel(false);
     let server = server::serve(listener, router, connections, Deadlines::DEFAULT, serving_stopped);
     let server = tokio::spawn(server);
-    match settings.mode {
-        Mode::Development => println!("{}", greeting::development(address, key.text(), settings.speed)),
-        Mode::Strict => println!("{}", greeting::strict(address, key.path())),
-    }
+    let greeting = match settings.mode {
+        Mode::Development => greeting::development(address, key.text(), settings.speed),
+        Mode::Strict => greeting::strict(address, key.path()),
+    };
+    // Not `println!`, which would end the server when the reader of its output has gone.
+    let _ = writeln!(std::io::stdout(), "{greeting}");
 
     tokio::select! {
         _ = terminate.recv() => {}

@@ -13,7 +13,7 @@ const FLAGS: [&str; 8] = [
     "--url-concurrency",
     "8",
     "--first-concurrency",
-    "16",
+    "32",
     "--http-timeout-ms",
     "20000",
     "--log-level",
