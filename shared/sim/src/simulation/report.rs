@@ -44,7 +44,6 @@ const EXPECTED: &[&str] = &[
     "a release becomes faster",
     "a release becomes slower",
     "a release goes back to one",
-    "a success after its delivery was given up",
     "a success after the last attempt was given up",
     "a sweep fails",
     "a ticket: claimed",
