@@ -1,4 +1,4 @@
-// Lists stay quick however long they are, and live pages rest while nobody looks.
+// Lists stay quick however long they are, and live pages rest while their tab is hidden.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

@@ -7,8 +7,8 @@ pub struct Options {
     pub visibility: Duration,
     /// How many messages of one group can be in flight: this limits concurrent attempts to one URL.
     pub per_group_limit: usize,
-    /// How many first attempts, and how many other messages, can be in flight. Nearly all of them may be one tenant's, until others
-    /// want some.
+    /// How many first attempts, and how many other messages, can be in flight. A tenant may have half of those
+    /// that others leave.
     pub first_concurrency: usize,
     pub retry_concurrency: usize,
     /// How many messages of each queue are kept in memory, not counting bodies; the others wait in the file. A tenant may have half
@@ -18,8 +18,8 @@ pub struct Options {
     pub group_messages: usize,
     /// How many bytes of bodies of each queue are kept in memory; other bodies are read from the file on receipt.
     pub memory_bytes: usize,
-    /// How many bytes of bodies can be in flight in each queue: an attempt holds its body. A tenant may have a quarter of them, and
-    /// each at least one body.
+    /// How many bytes of bodies can be in flight in each queue: an attempt holds its body. A tenant may have a quarter of
+    /// what others leave of them, and always a little.
     pub in_flight_bytes: u64,
     pub readers: usize,
 }

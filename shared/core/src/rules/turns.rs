@@ -48,20 +48,6 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
         self.order.is_empty()
     }
 
-    /// How many tenants are in line.
-    #[must_use]
-    pub fn tenants(&self) -> usize {
-        self.order.len()
-    }
-
-    /// Whether this tenant is in line.
-    pub fn has<Q: Eq + Hash + ?Sized>(&self, tenant: &Q) -> bool
-    where
-        K: std::borrow::Borrow<Q>,
-    {
-        self.tenants.get(tenant).is_some_and(|found| !found.line.is_empty())
-    }
-
     pub fn any(&self, may: impl Fn(&K) -> bool) -> bool {
         self.order.values().any(may)
     }

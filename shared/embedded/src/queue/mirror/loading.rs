@@ -31,7 +31,7 @@ impl Mirror {
             let Some(group) = self.groups.get_mut(&id) else { continue };
             let Some(from) = group.horizon else { continue };
             // As long as it is not known whose messages they are, only one, which tells: the first ones of other groups come before the
-            // rest, and what a tenant may have in memory is not exceeded by groups that nobody knows to be its own.
+            // rest, and what a tenant may have in memory is not exceeded by groups that are not known to be its own.
             let capacity = if group.tenant.is_empty() { 1 } else { capacity };
             let limit = capacity.saturating_sub(group.at_hand()).max(1);
             return Some(Load { group: id, from, limit });
