@@ -38,7 +38,7 @@ API_FUNCTIONS = FUNCTIONS[:2]
 DELIVER_FUNCTIONS = FUNCTIONS[2:]
 # Each takes the messages of one queue and makes attempts.
 POOLS = {"DeliverFirstFunction": "FirstQueue", "DeliverRetryFunction": "RetryQueue", "DeliverSlowFunction": "SlowQueue"}
-NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven", 9: "nine", 10: "ten", 11: "eleven"}
+NUMBERS = {4: "four", 5: "five", 6: "six", 7: "seven", 9: "nine", 10: "ten", 11: "eleven", 13: "thirteen", 22: "twenty-two"}
 DAY_S = 24 * 60 * 60
 
 
@@ -477,6 +477,7 @@ class Functions(unittest.TestCase):
             name: {"HOLDFAST_TRIGGER": trigger}
             for name, trigger in zip(DELIVER_FUNCTIONS, ["first", "retry", "slow", "sweep"])
         }
+        own["DeliverRetryFunction"]["HOLDFAST_EVENTS_TOPIC"] = DEFAULTS["EventsTopicArn"]
         for name in FUNCTIONS:
             with self.subTest(name):
                 self.assertEqual(
@@ -589,6 +590,9 @@ class Access(unittest.TestCase):
         }
         for action, resource in self.calls(function):
             name, slash, index = resource.partition("/")
+            if name in PARAMETERS:
+                # Allowed only if the parameter is given.
+                continue
             if slash:
                 resource = f"${{{name}.Arn}}/{index}"
             elif RESOURCES[name]["Type"] != "AWS::SecretsManager::Secret":
@@ -644,6 +648,17 @@ class Access(unittest.TestCase):
                 allowed, expected = self.allowed(function), self.expected(function)
                 self.assertEqual(expected - allowed, set(), "missing")
                 self.assertEqual(allowed - expected, set(), "too much")
+
+    def test_only_what_announces_may_publish_and_only_to_the_given_topic(self):
+        topic = "arn:aws:sns:us-east-1:111122223333:events"
+        for function in FUNCTIONS:
+            role = function.replace("Function", "Role")
+            before = list(role_statements(role))
+            added = [each for each in role_statements(role, EventsTopicArn=topic) if each not in before]
+            publish = {"Effect": "Allow", "Action": "sns:Publish", "Resource": topic}
+            self.assertEqual(added, [publish] if function == "DeliverRetryFunction" else [], function)
+        variables = properties("DeliverRetryFunction", EventsTopicArn=topic)["Environment"]["Variables"]
+        self.assertEqual(variables["HOLDFAST_EVENTS_TOPIC"], topic)
 
     def test_no_wildcards(self):
         """The ARN of a log group already ends with `:*`; no other wildcard is needed."""
@@ -1146,7 +1161,7 @@ class Deployer(unittest.TestCase):
             (statement,) = [each for each in found if each["Effect"] == "Allow"]
             self.assertEqual(statement["Condition"], {"StringEquals": {"iam:PermissionsBoundary": {"Ref": "Boundary"}}})
         self.assertNotIn("iam:DeleteRolePermissionsBoundary", self.actions("FunctionsPolicy"))
-        key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1"}
+        key = {"KmsKeyArn": "arn:aws:kms:us-east-1:111122223333:key/1", "EventsTopicArn": "arn:aws:sns:us-east-1:111122223333:events"}
         used = {
             action
             for role in of_type("AWS::IAM::Role")

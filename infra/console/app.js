@@ -6,6 +6,7 @@ import { deliveriesPage } from './deliveries.js';
 import { deliveryPage } from './delivery.js';
 import { h, put } from './dom.js';
 import { eventPage } from './event.js';
+import { eventsPage } from './events.js';
 import { loadFeatures } from './features.js';
 import { header } from './header.js';
 import { failure } from './notice.js';
@@ -30,6 +31,7 @@ const PAGES = [
   ['urls/:id', urlPage],
   ['deliveries', deliveriesPage],
   ['deliveries/:id', deliveryPage],
+  ['events', eventsPage],
   ['events/:id', eventPage],
   ['subscriptions', subscriptionsPage],
   ['subscriptions/new', newSubscriptionPage],

@@ -67,7 +67,8 @@ export function timeChart({ title, series, format, max, scale = linear }) {
   });
 
   function draw() {
-    if (!data || width < 80) return;
+    // Without a minute there is nothing to draw, and no place for it.
+    if (!data || data.times.length === 0 || width < 80) return;
     const { times, values } = data;
     const inner = { width: width - LEFT - RIGHT, height: HEIGHT - TOP - BOTTOM };
     const top = max ?? scale.top(highest(series, values));

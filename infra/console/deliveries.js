@@ -95,18 +95,19 @@ function local(at) {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-export function deliveryColumns(view, { withUrl = true } = {}) {
+/** The page of a URL needs no URL in each row, and that of an event no event. */
+export function deliveryColumns(view, { withUrl = true, withEvent = true } = {}) {
+  const link = (delivery, inside) => h('a', { class: withEvent ? '' : 'address-link', href: view.href(['deliveries', delivery.id], delivery) }, inside);
   return [
     { name: 'State', cell: (delivery) => pill(delivery.state) },
     {
-      name: 'Event',
+      name: withEvent ? 'Event' : 'Delivery to',
       wide: true,
       cell: (delivery) => [
-        h('a', { href: view.href(['deliveries', delivery.id], delivery) }, delivery.event_id),
-        ' ',
-        h('span', { class: 'muted' }, delivery.type),
+        link(delivery, withEvent ? delivery.event_id : address(delivery.url)),
+        withEvent && [' ', h('span', { class: 'muted' }, delivery.type)],
         delivery.tenant && h('span', { class: 'tag' }, delivery.tenant),
-        withUrl && h('span', { class: 'below' }, address(delivery.url)),
+        withEvent && withUrl && h('span', { class: 'below' }, address(delivery.url)),
       ],
     },
     { name: 'Last attempt', cell: (delivery) => lastAttempt(delivery) },

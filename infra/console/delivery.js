@@ -7,7 +7,6 @@ import { confirm } from './dialog.js';
 import { h, put } from './dom.js';
 import { duration } from './format.js';
 import { announce, empty, failure, loading } from './notice.js';
-import { remember } from './replays.js';
 import { pill, toneOf } from './state.js';
 import { row, table } from './table.js';
 import { timeline } from './timeline.js';
@@ -23,7 +22,9 @@ export async function deliveryPage(view) {
   let delivery = await view.get(path);
   let url = null;
   let epoch = delivery.epoch;
-  const verdict = h('p', {});
+  const sentenceBox = h('p', {});
+  const because = h('p', { class: 'because' });
+  const verdict = h('div', {}, sentenceBox, because);
   const chart = h('div', {});
   const attempts = h('section', { 'aria-label': 'Attempts' });
   const facts = h('dl', { class: 'card rows' });
@@ -60,7 +61,7 @@ export async function deliveryPage(view) {
   function sentence() {
     verdict.className = `verdict ${toneOf(delivery.state)}`;
     const text = whyNotArrived(delivery, url, clock.now());
-    if (verdict.textContent !== text) verdict.textContent = text;
+    if (sentenceBox.textContent !== text) sentenceBox.textContent = text;
   }
 
   /** A replay starts a new schedule; the earlier ones stay readable. */
@@ -100,7 +101,6 @@ export async function deliveryPage(view) {
       act: () => view.send('POST', `${path}/replay`),
     });
     if (!started) return;
-    remember(view, started.id, `delivery of ${delivery.event_id}`);
     announce('The delivery is being replayed.');
     await refresh(true);
     view.main.querySelector('h1').focus();
@@ -109,10 +109,14 @@ export async function deliveryPage(view) {
   async function refresh(isForced) {
     try {
       const newer = await view.get(path);
-      const health = await view.get(pathOf('urls', newer.url_id)).catch(() => null);
+      const [health, explained] = await Promise.all([
+        view.get(pathOf('urls', newer.url_id)).catch(() => null),
+        newer.state === 'delivered' ? null : view.get('/v1/explain', { event: newer.event_id, subscription: newer.subscription_id }),
+      ]);
       const changed = isForced || JSON.stringify(newer) !== JSON.stringify(delivery);
       if (newer.epoch !== delivery.epoch) epoch = newer.epoch;
       [delivery, url] = [newer, health];
+      put(because, explained && causes(explained));
       if (changed && !chart.contains(document.activeElement)) draw();
     } catch (error) {
       if (!view.signal.aborted && error.status !== 429)
@@ -130,6 +134,17 @@ export async function deliveryPage(view) {
   }, 1000);
   view.signal.addEventListener('abort', () => clearInterval(second));
   view.repeat(REFRESH_MS, refresh);
+}
+
+/** What the server knows of the reasons: the state of the URL, and the last error in full. */
+function causes({ verdict, url_state: state, url_since: at, url_reason: reason, last_status: status, last_error: text }) {
+  // A status is in the sentence already.
+  const error = verdict === 'waiting' && status ? null : text;
+  return [
+    state && state !== 'enabled' && [`The URL is ${state} since `, when(at), `: ${reason}.`],
+    state && state !== 'enabled' && error && ' ',
+    error && ['Last error: ', h('code', {}, error)],
+  ];
 }
 
 function attemptsOf(delivery, epoch) {

@@ -4,7 +4,7 @@ import { pathOf } from './api.js';
 import { deliveryColumns } from './deliveries.js';
 import { field } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasCall } from './features.js';
+import { explanation } from './explain.js';
 import { number, plural } from './format.js';
 import { empty, failure, loading } from './notice.js';
 import { row, table } from './table.js';
@@ -14,7 +14,7 @@ export async function eventPage(view) {
   const id = view.segments[1];
   view.show({ title: 'Event' }, loading('the event'));
   const event = await view.get(pathOf('events', id));
-  const columns = deliveryColumns(view);
+  const columns = deliveryColumns(view, { withEvent: false });
   const rows = event.deliveries.map((delivery) => row(columns, delivery));
   view.show(
     {
@@ -56,48 +56,32 @@ export async function eventPage(view) {
 }
 
 function explain(view, event) {
-  if (!hasCall('get', '/v1/explain')) return null;
-  const input = h('input', { name: 'subscription', required: true, placeholder: 'sub_…', autocomplete: 'off', spellcheck: 'false' });
-  const answer = h('div', { role: 'status' });
+  const input = h('input', {
+    name: 'subscription',
+    required: true,
+    placeholder: 'sub_…',
+    autocomplete: 'off',
+    spellcheck: 'false',
+    value: view.query.get('subscription') ?? '',
+  });
+  const answer = h('div', { class: 'results', role: 'status' });
   const ask = async (submitted) => {
-    submitted.preventDefault();
+    submitted?.preventDefault();
+    const subscription = input.value.trim();
+    view.remember({ subscription });
     try {
-      put(answer, explanation(await view.get('/v1/explain', { event: event.id, subscription: input.value.trim() })));
+      put(answer, explanation(view, await view.get('/v1/explain', { event: event.id, subscription })));
     } catch (error) {
       put(answer, failure(error));
     }
   };
+  if (input.value) ask();
   return h(
     'section',
     { class: 'card', 'aria-label': 'Why did it not arrive?' },
     h('h2', {}, 'Why did it not arrive?'),
-    h('form', { class: 'filters', onsubmit: ask }, field('Subscription', input), h('button', { type: 'submit' }, 'Explain')),
+    h('p', { class: 'hint' }, 'Enter the id of a subscription that should have got this event.'),
+    h('form', { class: 'filters wide', onsubmit: ask }, field('Subscription', input), h('button', { type: 'submit' }, 'Explain')),
     answer,
   );
-}
-
-/** The sentence if there is one, and every other field as it is: the answer has different fields for different reasons. */
-export function explanation(answer) {
-  const { text, explanation: sentence, summary, ...rest } = answer;
-  return [
-    h(
-      'p',
-      { class: 'verdict' },
-      text ?? sentence ?? summary ?? answer.answer ?? answer.outcome ?? 'The server gave no sentence; these are the facts:',
-    ),
-    h(
-      'dl',
-      { class: 'rows' },
-      Object.entries(rest)
-        .filter(([, value]) => value !== null)
-        .map(([name, value]) =>
-          h(
-            'div',
-            {},
-            h('dt', {}, name.replaceAll('_', ' ')),
-            h('dd', {}, typeof value === 'object' ? h('code', {}, JSON.stringify(value)) : String(value)),
-          ),
-        ),
-    ),
-  ];
 }

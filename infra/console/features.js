@@ -1,4 +1,4 @@
-// What this server can do, read from its OpenAPI document. The console also works with servers that lack the newest calls.
+// What this server can do, read from its OpenAPI document. Only for calls that came after the first release of the console.
 
 import { call } from './api.js';
 
@@ -11,25 +11,4 @@ export async function loadFeatures() {
 
 export function hasCall(method, path) {
   return Boolean(document?.paths?.[path]?.[method]);
-}
-
-export function hasParameter(path, name) {
-  const item = document?.paths?.[path];
-  const all = [...(item?.parameters ?? []), ...(item?.get?.parameters ?? [])].map(resolve);
-  return all.some((parameter) => parameter?.name === name);
-}
-
-/** Whether the JSON body of a call has this field. */
-export function hasField(method, path, name) {
-  const content = resolve(document?.paths?.[path]?.[method]?.requestBody)?.content;
-  return Boolean(resolve(content?.['application/json']?.schema)?.properties?.[name]);
-}
-
-function resolve(value) {
-  const reference = value?.$ref;
-  if (typeof reference !== 'string') return value;
-  return reference
-    .slice(2)
-    .split('/')
-    .reduce((at, name) => at?.[name], document);
 }

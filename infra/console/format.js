@@ -73,9 +73,15 @@ const clockOf = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-d
 const secondsOf = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const dateOf = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
 
-export const clockTime = (at) => clockOf.format(new Date(at));
+// What is no time is shown as it is: a page must not break on it.
+function timeBy(format, at) {
+  const time = new Date(at);
+  return Number.isNaN(time.getTime()) ? String(at ?? '–') : format(time);
+}
+
+export const clockTime = (at) => timeBy((time) => clockOf.format(time), at);
 /** In the time zone of the browser; the exact time in UTC is in the element's title. */
-export const dateTime = (at) => `${dateOf.format(new Date(at))}, ${secondsOf.format(new Date(at))}`;
+export const dateTime = (at) => timeBy((time) => `${dateOf.format(time)}, ${secondsOf.format(time)}`, at);
 
 /** "1 attempt", "2 attempts". */
 export const plural = (count, one, many = `${one}s`) => `${number(count)} ${count === 1 ? one : many}`;

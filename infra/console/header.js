@@ -9,6 +9,7 @@ import { chooseTheme, chosenTheme, session } from './session.js';
 const NAVIGATION = [
   ['', 'Overview'],
   ['urls', 'URLs'],
+  ['events', 'Events'],
   ['deliveries', 'Deliveries'],
   ['subscriptions', 'Subscriptions'],
   ['replays', 'Replays'],

@@ -44,12 +44,12 @@ export function silence(url) {
 
 /** Why it is in trouble: the last error if the server says it, or the reason of its state. */
 export function trouble(url) {
+  if (url.state === 'enabled' && url.streak === 0) return null;
   const error = url.last_error;
   if (error) {
     const kind = error.status ? `status ${error.status}` : (error.kind ?? outcomeOf({ error: error.text }));
     return h('span', { class: 'trouble' }, h('strong', {}, kind), error.text ? ` ${error.text}` : '');
   }
-  if (url.state === 'enabled' && url.streak === 0) return null;
   const streak = url.streak > 0 ? `${plural(url.streak, 'failure')} in a row` : '';
   const reason = url.reason === 'created' ? '' : url.reason;
   return h('span', { class: 'trouble' }, [reason, streak].filter(Boolean).join(' · '));

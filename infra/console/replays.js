@@ -3,18 +3,17 @@
 import { pathOf } from './api.js';
 import { confirm, field } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasCall } from './features.js';
-import { number, percent } from './format.js';
-import { announce, empty, failure, loading } from './notice.js';
-import { session } from './session.js';
+import { duration, number, percent, shortId } from './format.js';
+import { announce, failure, loading } from './notice.js';
 import { pill } from './state.js';
-import { listOf, pagedTable, row, table } from './table.js';
+import { listOf, pagedTable } from './table.js';
+import { urlName } from './url_names.js';
 import { sinceNow, when } from './when.js';
 
 const REFRESH_MS = 1500;
 
 /** Asks what to replay, and starts it. Resolves to the answer, or to undefined if the operator cancelled. */
-export async function startReplay(view, urlId, what) {
+export async function startReplay(view, urlId) {
   const since = h('input', { type: 'datetime-local', name: 'since' });
   const until = h('input', { type: 'datetime-local', name: 'until' });
   const choice = (state, text, checked) =>
@@ -47,7 +46,6 @@ export async function startReplay(view, urlId, what) {
     },
   });
   if (started) {
-    remember(view, started.id, what);
     announce(
       started.matched > 0
         ? `The replay has started: ${number(started.matched)}${started.more ? ' or more' : ''} deliveries.`
@@ -55,11 +53,6 @@ export async function startReplay(view, urlId, what) {
     );
   }
   return started;
-}
-
-/** Servers without a list of replays leave it to the tab to know its own. */
-export function remember(view, id, what) {
-  session.addReplay({ id, tenant: view.tenant, what });
 }
 
 /** A progress bar that follows one replay until it is done. */
@@ -103,7 +96,7 @@ export async function replayPage(view) {
   view.show({ title: 'Replay' }, loading('the replay'));
   const replay = await view.get(pathOf('replays', id));
   const facts = [
-    replay.url_id && ['URL', h('a', { href: view.href(['urls', replay.url_id], replay) }, replay.url ?? replay.url_id)],
+    replay.url_id && ['URL', h('a', { href: view.href(['urls', replay.url_id], replay) }, urlName(view, replay))],
     replay.delivery_id && ['Delivery', h('a', { href: view.href(['deliveries', replay.delivery_id], replay) }, replay.delivery_id)],
     replay.states.length > 0 && ['States', replay.states.join(', ')],
     replay.since && ['Accepted from', when(replay.since)],
@@ -123,49 +116,35 @@ export async function replayPage(view) {
 }
 
 export function replaysPage(view) {
-  const lead = 'Deliveries that were sent again, by hand.';
-  if (hasCall('get', '/v1/replays')) {
-    const columns = [
-      { name: 'State', cell: (replay) => pill(replay.state) },
-      {
-        name: 'Replay',
-        wide: true,
-        cell: (replay) =>
-          h('a', { href: view.href(['replays', replay.id], replay) }, replay.url ?? replay.url_id ?? replay.delivery_id ?? replay.id),
-      },
-      {
-        name: 'Replayed',
-        align: 'number',
-        cell: (replay) =>
-          `${number(replay.done)} of ${number(Math.max(replay.matched, replay.done + replay.skipped))}${replay.more ? '+' : ''}`,
-      },
-      { name: 'Started', align: 'number', cell: (replay) => sinceNow(replay.created_at) },
-    ];
-    view.show(
-      { title: 'Replays', lead },
-      pagedTable({
-        view,
-        caption: 'Replays, newest first',
-        columns,
-        sources: [listOf(view, '/v1/replays')],
-        empty: ['No replays yet', 'Start one on the page of a URL, or for a single delivery.'],
-      }),
-    );
-    return;
-  }
-  const own = session.replays;
   const columns = [
-    { name: 'Replay', wide: true, cell: (replay) => h('a', { href: view.href(['replays', replay.id], replay) }, replay.what || replay.id) },
-    { name: 'Id', cell: (replay) => h('code', {}, replay.id) },
+    { name: 'State', cell: (replay) => pill(replay.state) },
+    { name: 'Replay', wide: true, cell: (replay) => what(view, replay) },
+    {
+      name: 'Replayed',
+      align: 'number',
+      cell: (replay) => [
+        `${number(replay.done)} of ${number(Math.max(replay.matched, replay.done + replay.skipped))}${replay.more ? '+' : ''}`,
+        replay.skipped > 0 && h('span', { class: 'below' }, `${number(replay.skipped)} skipped`),
+      ],
+    },
+    { name: 'Started', align: 'number', cell: (replay) => sinceNow(replay.created_at) },
+    { name: 'Took', align: 'number', cell: (replay) => (replay.ended_at ? duration(Date.parse(replay.ended_at) - Date.parse(replay.created_at)) : '–') },
   ];
   view.show(
-    { title: 'Replays', lead: `${lead} Started in this tab; a newer server lists all.` },
-    own.length > 0
-      ? h(
-          'div',
-          { class: 'list' },
-          table({ caption: 'Replays that were started in this tab', columns, rows: own.map((replay) => row(columns, replay)) }),
-        )
-      : empty('No replays in this tab', 'Start one on the page of a URL, or for a single delivery.'),
+    { title: 'Replays', lead: 'Deliveries that were sent again, by hand or by a program.' },
+    pagedTable({
+      view,
+      caption: 'Replays, newest first',
+      columns,
+      sources: [listOf(view, '/v1/replays')],
+      empty: ['No replays yet', 'Start one on the page of a URL, or for a single delivery.'],
+    }),
   );
+}
+
+function what(view, replay) {
+  const link = (inside) => h('a', { class: 'address-link', href: view.href(['replays', replay.id], replay) }, inside);
+  const tenant = replay.tenant && h('span', { class: 'tag' }, replay.tenant);
+  if (!replay.url_id) return [link(h('code', {}, shortId(replay.delivery_id))), tenant, h('span', { class: 'below' }, 'one delivery')];
+  return [link(urlName(view, replay)), tenant, h('span', { class: 'below' }, `${replay.states.join(' and ')} deliveries`)];
 }

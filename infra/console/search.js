@@ -3,13 +3,13 @@
 import { address } from './address.js';
 import { pathOf } from './api.js';
 import { h, put } from './dom.js';
-import { hasParameter } from './features.js';
 import { empty, loading, whisper } from './notice.js';
 import { pill } from './state.js';
 import { columnsOf } from './urls.js';
-import { row, table } from './table.js';
+import { listOf, pagedTable } from './table.js';
 
-const MAX_URLS = 20;
+/** The server reads more of the list for a larger page. */
+const MAX_URLS = 100;
 
 export async function searchPage(view) {
   const wanted = view.query.get('q')?.trim() ?? '';
@@ -29,7 +29,7 @@ export async function searchPage(view) {
       results,
       empty(
         'Nothing found',
-        `Search finds a whole event id, delivery id (webhook-id), URL id or subscription id${hasParameter('/v1/urls', 'url') ? ', or the beginning of a URL' : ''}. Operators: choose the tenant first.`,
+        'Search finds a whole event id, delivery id (webhook-id), URL id, subscription id or replay id, or the beginning of a URL. Operators: choose the tenant first.',
       ),
     );
   } else {
@@ -84,21 +84,24 @@ async function event(view, wanted) {
   return found && hit('Event', view.href(['events', found.id]), [found.id, ' ', h('span', { class: 'muted' }, found.type)]);
 }
 
+/** The URL itself is looked up at once; for those that begin so, the list of all URLs is read, a part of it at a time. */
 async function urlsLike(view, wanted) {
   if (!/^https?:\/\//.test(wanted)) return null;
-  if (!hasParameter('/v1/urls', 'url'))
-    return h('p', { class: 'hint' }, 'To search by URL needs a newer server. Until then, open the URL from a subscription or a delivery.');
-  const page = await look(view, '/v1/urls', { url: wanted, limit: MAX_URLS });
-  if (!page || page.items.length === 0) return null;
-  const columns = columnsOf(view);
-  return h(
-    'section',
-    { 'aria-label': 'URLs' },
-    h('div', { class: 'section-head' }, h('h2', {}, 'URLs')),
+  const exact = (await look(view, '/v1/urls', { url: wanted }))?.items[0];
+  return [
+    exact && hit('URL', view.href(['urls', exact.id], exact), address(exact.url), pill(exact.state)),
     h(
-      'div',
-      { class: 'list' },
-      h('div', { class: 'scroll' }, table({ caption: 'URLs that begin so', columns, rows: page.items.map((each) => row(columns, each)) })),
+      'section',
+      { 'aria-label': 'URLs that begin so' },
+      h('div', { class: 'section-head' }, h('h2', {}, 'URLs that begin so')),
+      pagedTable({
+        view,
+        caption: 'URLs that begin so',
+        columns: columnsOf(view),
+        sources: [listOf(view, '/v1/urls', { url: `${wanted}*` })],
+        pageSize: MAX_URLS,
+        empty: ['No URL begins so', 'Check the scheme, http or https, and the spelling of the host.'],
+      }),
     ),
-  );
+  ];
 }

@@ -2,9 +2,7 @@
 
 const KEY = 'holdfast.key';
 const TENANT = 'holdfast.tenant';
-const REPLAYS = 'holdfast.replays';
 const THEME = 'holdfast.theme';
-const MAX_REPLAYS = 50;
 
 export const session = {
   /** Whether the key belongs to no tenant: an operator's view of all of them. Known after signing in. */
@@ -24,14 +22,6 @@ export const session = {
   set tenant(tenant) {
     if (tenant) sessionStorage.setItem(TENANT, tenant);
     else sessionStorage.removeItem(TENANT);
-  },
-
-  /** Replays that were started in this tab, newest first: `{id, tenant, what}`. */
-  get replays() {
-    return JSON.parse(sessionStorage.getItem(REPLAYS) ?? '[]');
-  },
-  addReplay(replay) {
-    sessionStorage.setItem(REPLAYS, JSON.stringify([replay, ...this.replays].slice(0, MAX_REPLAYS)));
   },
 
   end() {

@@ -33,7 +33,7 @@ export function signIn(start, message) {
       h('h1', {}, h('span', { class: 'logo', 'aria-hidden': 'true' }), 'Holdfast'),
       h('p', { class: 'lead' }, 'See which deliveries are in trouble, why, and set them right.'),
       message && h('p', { class: 'message', role: 'alert' }, message),
-      field('Key', input, 'A key with the role admin or operator. It stays in this tab and is forgotten when you close it.'),
+      field('Key', input, 'A key with the role viewer, admin or operator. It stays in this tab and is forgotten when you close it.'),
       h('button', { type: 'submit', class: 'primary' }, 'Open the console'),
       h(
         'details',

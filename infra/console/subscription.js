@@ -5,7 +5,6 @@ import { pathOf } from './api.js';
 import { deliveryColumns } from './deliveries.js';
 import { confirm, showOnce } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasField } from './features.js';
 import { duration } from './format.js';
 import { announce, failure, loading } from './notice.js';
 import { href } from './route.js';
@@ -21,7 +20,7 @@ export async function subscriptionPage(view) {
   view.show({ title: 'Subscription' }, loading('the subscription'));
   let subscription = await view.get(path);
   const facts = h('dl', { class: 'card rows' });
-  const pinged = h('div', { role: 'status' });
+  const pinged = h('div', { class: 'results', role: 'status' });
   const button = (text, act, tone = '') => h('button', { type: 'button', class: tone, onclick: act }, text);
   const toggle = button('', pause);
   view.show(
@@ -64,11 +63,9 @@ export async function subscriptionPage(view) {
     try {
       put(pinged, pingResult(await view.send('POST', `${path}/ping`)));
     } catch (error) {
-      put(
-        pinged,
-        failure(error),
-        error.status === 409 && hasField('post', '/v1/subscriptions/{id}/ping', 'force') && button('Ping anyway', force),
-      );
+      // A frozen URL is not attempted by force either.
+      const isDisabled = error.status === 409 && (await view.get(pathOf('urls', subscription.url_id)).catch(() => null))?.state === 'disabled';
+      put(pinged, failure(error), isDisabled && h('div', { class: 'actions' }, button('Ping anyway', force)));
     }
   }
 

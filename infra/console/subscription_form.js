@@ -3,7 +3,6 @@
 import { pathOf } from './api.js';
 import { field, showOnce } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasField } from './features.js';
 import { announce, failure, loading } from './notice.js';
 import { session } from './session.js';
 
@@ -80,7 +79,6 @@ function subscriptionForm(view, initial, action, save, isNew) {
   });
   const secret =
     isNew &&
-    hasField('post', '/v1/subscriptions', 'secret') &&
     h('input', { name: 'secret', type: 'password', autocomplete: 'off', placeholder: 'generated' });
   const tenant = isNew && needsTenant(view) && h('input', { name: 'tenant', required: true, autocomplete: 'off' });
   const filters = filterRows(initial);

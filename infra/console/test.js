@@ -3,29 +3,22 @@
 import { address } from './address.js';
 import { field } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasCall } from './features.js';
-import { empty, failure, newerServer } from './notice.js';
+import { refusal } from './explain.js';
+import { plural } from './format.js';
+import { empty, failure } from './notice.js';
 import { pill } from './state.js';
 import { row, table } from './table.js';
 
 export function testPage(view) {
-  if (!hasCall('post', '/v1/subscriptions/test')) {
-    view.show({ title: 'Test an event' }, newerServer('Testing'));
-    return;
-  }
   const type = h('input', { name: 'type', required: true, placeholder: 'order.created', spellcheck: 'false' });
   const data = h('textarea', { name: 'data', rows: '8', spellcheck: 'false', value: '{}' });
-  const results = h('div', { role: 'status' });
+  const subject = h('input', { name: 'subject', maxlength: '1024', spellcheck: 'false' });
+  const results = h('div', { class: 'results', role: 'status' });
   const send = async (event) => {
     event.preventDefault();
     try {
-      put(
-        results,
-        matches(
-          view,
-          await view.send('POST', '/v1/subscriptions/test', { type: type.value.trim(), data: JSON.parse(data.value || 'null') }),
-        ),
-      );
+      const sample = { type: type.value.trim(), data: JSON.parse(data.value || 'null'), subject: subject.value || undefined };
+      put(results, matches(view, await view.send('POST', '/v1/subscriptions/test', sample)));
     } catch (error) {
       put(results, failure(error instanceof SyntaxError ? { title: 'The data is not JSON', message: error.message } : error));
     }
@@ -37,42 +30,40 @@ export function testPage(view) {
       { class: 'card form', onsubmit: send },
       field('Type', type),
       field('Data', data, 'JSON'),
+      field('Subject', subject, 'Optional'),
       h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Test')),
     ),
     results,
   );
 }
 
-function matches(view, answer) {
-  const items = answer.items ?? [];
+function matches(view, { items, matched, partial }) {
   if (items.length === 0) return empty('No subscriptions', 'There is none to match.');
-  const isMatch = (item) => item.matches ?? item.matched ?? false;
   const columns = [
-    { name: 'Match', cell: (item) => pill(isMatch(item) ? 'success' : 'inactive', isMatch(item) ? 'matches' : 'refused') },
+    { name: 'Match', cell: (item) => pill(item.matches ? 'success' : 'inactive', item.matches ? 'matches' : 'refused') },
     {
       name: 'Subscription',
       wide: true,
-      cell: (item) =>
-        h(
-          'a',
-          { href: view.href(['subscriptions', item.subscription_id ?? item.id], item) },
-          item.url ? address(item.url) : (item.subscription_id ?? item.id),
-        ),
+      cell: (item) => h('a', { class: 'address-link', href: view.href(['subscriptions', item.subscription_id], item) }, address(item.url)),
     },
-    { name: 'Why not', cell: (item) => (isMatch(item) ? '' : reason(item)) },
+    { name: 'Why not', wide: true, cell: (item) => (item.matches ? h('span', { class: 'muted' }, '–') : reason(item)) },
   ];
-  return h(
-    'div',
-    { class: 'list' },
+  return [
+    h('p', { class: `verdict ${matched > 0 ? 'ok' : 'warn'}` }, `${plural(matched, 'subscription')} of ${items.length} would get it.`),
+    partial && h('p', { class: 'hint' }, 'There are more subscriptions: the first 1,000 were asked.'),
     h(
       'div',
-      { class: 'scroll' },
-      table({ caption: 'Subscriptions and whether they match', columns, rows: items.map((item) => row(columns, item)) }),
+      { class: 'list' },
+      h(
+        'div',
+        { class: 'scroll' },
+        table({ caption: 'Subscriptions and whether they match', columns, rows: items.map((item) => row(columns, item)) }),
+      ),
     ),
-  );
+  ];
 }
 
 function reason(item) {
-  const why = item.why ?? item.reason ?? item.refused_by ?? item.filter ?? '';
-  return typeof why === 'string' ? why : h('code', {}, JSON.stringify(why));
+  if (item.refused_by) return refusal(item.refused_by);
+  return { inactive: 'it is not active', type: 'it asks for other types' }[item.reason] ?? item.reason;
 }

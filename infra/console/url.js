@@ -5,7 +5,6 @@ import { pathOf } from './api.js';
 import { deliveryColumns } from './deliveries.js';
 import { confirm, reasonField } from './dialog.js';
 import { h, put } from './dom.js';
-import { hasParameter } from './features.js';
 import { number, plural } from './format.js';
 import { announce, failure, loading } from './notice.js';
 import { progress, startReplay } from './replays.js';
@@ -94,7 +93,7 @@ export async function urlPage(view) {
   }
 
   async function replay() {
-    const started = await startReplay(view, id, url.url);
+    const started = await startReplay(view, id);
     if (started) follow(started.id);
   }
 
@@ -186,7 +185,6 @@ function lists(view, id) {
 }
 
 function subscriptions(view, url) {
-  if (!hasParameter('/v1/subscriptions', 'url')) return null;
   const columns = [
     {
       name: 'Subscription',

@@ -2,15 +2,34 @@
 
 import { clock } from './clock.js';
 import { h } from './dom.js';
-import { bounded, countdown, duration, number } from './format.js';
+import { bounded, countdown, duration, number, until } from './format.js';
 import { MIN_WINDOW_ATTEMPTS, failureRate, silence, trouble } from './health.js';
 import { pill, toneOf } from './state.js';
 import { since, when } from './when.js';
 
+/** How much of it is at stake, and for how long. */
+function held(view, url) {
+  const waiting = url.waiting + url.parked;
+  if (!waiting) return null;
+  const more = url.waiting_more || url.parked_more;
+  return h(
+    'span',
+    { class: 'because' },
+    `${number(waiting)}${more ? ' or more' : ''} ${waiting === 1 ? 'delivery waits' : 'deliveries wait'}`,
+    url.oldest_expiry && ['; the first expires ', view.ticking((now) => until(url.oldest_expiry, now))],
+    '.',
+  );
+}
+
 export function factsOf(view, url) {
   const counted = (value, more) => (typeof value === 'object' && value !== null ? bounded(value) : `${number(value)}${more ? '+' : ''}`);
   const facts = [
-    ['State', [pill(url.state), h('span', { class: 'below' }, since(view, url.since))]],
+    [
+      'State',
+      url.state === 'enabled' && url.failing
+        ? [pill('failing'), h('span', { class: 'below' }, 'enabled ', since(view, url.since))]
+        : [pill(url.state), h('span', { class: 'below' }, since(view, url.since))],
+    ],
     [
       'Failure rate',
       [
@@ -42,13 +61,25 @@ export function factsOf(view, url) {
     ],
     url.waiting !== undefined && [
       'Waiting',
-      [h('span', { class: 'figure' }, counted(url.waiting)), h('span', { class: 'below' }, 'due later')],
+      [h('span', { class: 'figure' }, counted(url.waiting, url.waiting_more)), h('span', { class: 'below' }, 'due later')],
     ],
-    url.latency_ms && [
+    typeof url.recent_ms === 'number' && [
       'Latency',
+      [h('span', { class: 'figure' }, duration(url.recent_ms)), h('span', { class: 'below' }, 'of recent attempts')],
+    ],
+    typeof url.subscriptions === 'number' && [
+      'Subscriptions',
+      [h('span', { class: 'figure' }, number(url.subscriptions)), h('span', { class: 'below' }, 'have this URL')],
+    ],
+    url.oldest_expiry && [
+      'First to expire',
       [
-        h('span', { class: 'figure' }, duration(url.latency_ms.p50 ?? url.latency_ms.average ?? url.latency_ms)),
-        h('span', { class: 'below' }, 'of recent attempts'),
+        h(
+          'span',
+          { class: 'figure' },
+          view.ticking((now) => countdown(url.oldest_expiry, now)),
+        ),
+        h('span', { class: 'below' }, 'of what waits or is parked'),
       ],
     ],
     url.failing_since && [
@@ -70,7 +101,7 @@ export function factsOf(view, url) {
         url.reason,
         url.last_error && [' · last error: ', why],
       ),
-    why && url.state === 'enabled' && h('p', { class: 'verdict bad' }, 'Failing: ', why),
+    why && url.state === 'enabled' && h('p', { class: 'verdict bad' }, 'Failing: ', why, held(view, url)),
     h(
       'dl',
       { class: 'facts' },

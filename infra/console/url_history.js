@@ -3,7 +3,6 @@
 import { clock } from './clock.js';
 import { h, s } from './dom.js';
 import { plural } from './format.js';
-import { empty } from './notice.js';
 import { pill, toneOf } from './state.js';
 import { when } from './when.js';
 
@@ -15,7 +14,7 @@ export function historyOf(url) {
   return [
     h('h2', {}, 'History'),
     changes.length === 0
-      ? empty('It has never changed its state', 'Changes by Holdfast and by people are listed here with their reason.')
+      ? h('p', { class: 'muted' }, 'It has never changed its state.')
       : [
           strip(changes, url),
           changeList(changes.slice(0, LATEST_CHANGES)),

@@ -2,18 +2,38 @@
 
 import { address } from './address.js';
 import { h, put } from './dom.js';
-import { hasParameter } from './features.js';
-import { bounded, countdown, number } from './format.js';
+import { countdown, duration } from './format.js';
 import { failureRate, silence, trouble } from './health.js';
 import { pill } from './state.js';
 import { listOf, pagedTable } from './table.js';
 import { sinceNow } from './when.js';
 
+/** How URLs in trouble are ordered: by their state, or as the API sorts them. */
+const ORDERS = {
+  state: ['By state, frozen first', null],
+  longest: ['Failing longest first', { sort: 'failing_since', order: 'asc' }],
+  newest: ['Failing shortest first', { sort: 'failing_since', order: 'desc' }],
+  latest: ['Latest failure first', { sort: 'last_failure_at', order: 'desc' }],
+};
 const SHOWN = { trouble: 'In trouble', frozen: 'Frozen', disabled: 'Disabled', enabled: 'Enabled', all: 'All' };
 
 export function urlsPage(view) {
   let shown = SHOWN[view.query.get('show')] ? view.query.get('show') : 'trouble';
+  let order = ORDERS[view.query.get('order')] ? view.query.get('order') : 'state';
   const list = h('div', {});
+  const orders = h(
+    'select',
+    {
+      'aria-label': 'Order',
+      onchange: () => {
+        order = orders.value;
+        view.remember({ show: shown, order });
+        draw();
+      },
+    },
+    Object.entries(ORDERS).map(([name, [text]]) => h('option', { value: name }, text)),
+  );
+  orders.value = order;
   const tabs = h(
     'div',
     { class: 'segments', role: 'group', 'aria-label': 'Which URLs' },
@@ -26,7 +46,7 @@ export function urlsPage(view) {
     {
       title: 'URLs',
       lead: 'Every receiver URL with its health. More than 70 % failures of more than 100 attempts disable a URL; it is then probed every 10 minutes.',
-      actions: [tabs],
+      actions: [orders, tabs],
     },
     list,
   );
@@ -34,49 +54,44 @@ export function urlsPage(view) {
   function choose(name, button) {
     shown = name;
     for (const each of tabs.children) each.setAttribute('aria-pressed', String(each === button));
-    view.remember({ show: name });
+    view.remember({ show: name, order });
     draw();
   }
 
   function draw() {
-    const failing = hasParameter('/v1/urls', 'failing');
+    // The other lists have one order each.
+    orders.hidden = shown !== 'trouble';
     put(
       list,
       pagedTable({
         view,
         caption: `URLs: ${SHOWN[shown]}`,
         columns: columnsOf(view),
-        ...sourcesOf(view, shown, failing),
-        empty: emptyOf(view, shown, failing),
+        sources: sourcesOf(view, shown, ORDERS[order][1]),
+        empty: emptyOf(view, shown),
       }),
-      shown === 'trouble' &&
-        !failing &&
-        h('p', { class: 'hint' }, 'URLs that fail but are still enabled are under “Enabled”: to list them here needs a newer server.'),
     );
   }
 
   draw();
 }
 
-/** Frozen first, then disabled, then those that are failing and still enabled: one list after the other, each by its index. */
-function sourcesOf(view, shown, failing) {
+function sourcesOf(view, shown, sorted) {
   const urls = (query) => listOf(view, '/v1/urls', query);
-  if (shown === 'all') return { sources: [urls({})] };
-  if (shown !== 'trouble') return { sources: [urls({ state: shown })] };
-  const sources = [urls({ state: 'frozen' }), urls({ state: 'disabled' })];
-  if (failing) {
-    const enabled = urls({ failing: true });
-    sources.push(async (cursor, limit) => {
-      const page = await enabled(cursor, limit);
-      return { ...page, items: page.items.filter((url) => url.state === 'enabled') };
-    });
-  }
-  return { sources };
+  if (shown === 'all') return [urls({})];
+  if (shown !== 'trouble') return [urls({ state: shown })];
+  if (sorted) return [urls({ failing: true, ...sorted })];
+  // One list after the other, each by its index. What was disabled or frozen by hand need not be failing.
+  const failing = urls({ failing: true });
+  const enabled = async (cursor, limit) => {
+    const page = await failing(cursor, limit);
+    return { ...page, items: page.items.filter((url) => url.state === 'enabled') };
+  };
+  return [urls({ state: 'frozen' }), urls({ state: 'disabled' }), enabled];
 }
 
-function emptyOf(view, shown, failing) {
-  if (shown === 'trouble')
-    return [failing ? 'No URL is in trouble' : 'No URL is disabled or frozen', 'All deliveries are attempted on schedule.'];
+function emptyOf(view, shown) {
+  if (shown === 'trouble') return ['No URL is in trouble', 'All deliveries are attempted on schedule.'];
   if (shown === 'all' || shown === 'enabled') {
     return [
       'No URLs yet',
@@ -92,8 +107,8 @@ export function columnsOf(view) {
     {
       name: 'State',
       cell: (url) => [
-        pill(url.state === 'enabled' && url.failing_since ? 'failing' : url.state),
-        h('span', { class: 'below' }, sinceNow(url.failing_since ?? url.since)),
+        pill(url.state === 'enabled' && url.failing ? 'failing' : url.state),
+        h('span', { class: 'below' }, sinceNow((url.failing && url.failing_since) || url.since)),
       ],
     },
     {
@@ -108,23 +123,12 @@ export function columnsOf(view) {
     { name: 'Failure rate', cell: failureRate },
     { name: 'Last success', cell: silence },
     { name: 'Next probe', align: 'number', cell: (url) => nextProbe(view, url) },
-    // Older servers count it for single URLs only.
-    hasParameter('/v1/urls', 'failing') && { name: 'Held back', align: 'number', cell: heldBack },
-  ].filter(Boolean);
+    { name: 'Latency', align: 'number', cell: (url) => (url.recent_ms === null ? h('span', { class: 'muted' }, '–') : duration(url.recent_ms)) },
+  ];
 }
 
 function nextProbe(view, url) {
   if (url.state === 'frozen') return h('span', { class: 'muted' }, 'none');
   if (!url.next_probe_at) return h('span', { class: 'muted' }, '–');
   return view.ticking((now) => countdown(url.next_probe_at, now), { class: 'countdown' });
-}
-
-function heldBack(url) {
-  const count = (value) => (typeof value === 'object' && value !== null ? bounded(value) : number(value));
-  const parts = [];
-  if (url.parked !== undefined) parts.push(`${count(url.parked)}${url.parked_more ? '+' : ''} parked`);
-  if (url.waiting !== undefined) parts.push(`${count(url.waiting)} waiting`);
-  if (url.releasing) parts.push('releasing');
-  if (parts.length === 0) return h('span', { class: 'muted' }, '–');
-  return parts.map((part) => h('span', { class: 'line' }, part));
 }

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use holdfast_aws::config::Trigger;
-use holdfast_aws::{Deadline, batch, metrics};
+use holdfast_aws::{Deadline, StateCounter, batch, metrics};
 use holdfast_core::engine::Engine;
 use holdfast_core::ports::{Inbox, QueueName, chain};
 use holdfast_core::time::Timestamp;
@@ -22,6 +22,8 @@ pub(crate) struct Handler {
     pub(crate) trigger: Trigger,
     /// The name under which metrics are published.
     pub(crate) stack: String,
+    /// What the sweep counts for metrics.
+    pub(crate) states: StateCounter,
 }
 
 impl Handler {
@@ -51,6 +53,7 @@ impl Handler {
         let counters = self.engine.take_counters();
         let mut metrics = metrics::of_batch(counters, settled.given_back.len(), settled.dead_letters);
         metrics.extend(overdue.map(metrics::handled_overdue));
+        metrics.extend(metrics::latencies(self.engine.take_latencies_ms()));
         self.publish(&metrics);
         Ok(settled.into())
     }
@@ -61,7 +64,10 @@ impl Handler {
         let report = swept.map_err(|error| failed("SweepFailed", &error))?;
         let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
         tracing::info!(looked_at = report.looked_at, oldest_overdue_ms, more = report.more, "swept");
-        self.publish(&metrics::of_sweep(report, self.engine.take_counters()));
+        let mut metrics = metrics::of_sweep(report, self.engine.take_counters());
+        let counted = self.states.count(&self.engine, deadline).await;
+        metrics.extend(counted.map(metrics::of_states).unwrap_or_default());
+        self.publish(&metrics);
         Ok(())
     }
 

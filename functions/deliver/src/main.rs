@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use handler::Handler;
 use holdfast_aws::config::{DeliverConfig, Faults, environment};
-use holdfast_aws::start;
+use holdfast_aws::{StateCounter, start};
 use lambda_runtime::service_fn;
 
 const NAME: &str = "holdfast-deliver";
@@ -19,14 +19,19 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Faults> {
-    let DeliverConfig { common: config, trigger } = DeliverConfig::read(environment)?;
+    let DeliverConfig { common: config, trigger, events_topic } = DeliverConfig::read(environment)?;
     let function_timeout = config.settings.function_timeout;
     let cloud = start::connect(NAME, config, function_timeout).await;
+    let mut engine = cloud.engine(holdfast_egress::sender)?;
+    if let Some(feed) = cloud.feed(events_topic.as_deref()) {
+        engine = engine.with_feed(feed);
+    }
     let handler = Handler {
-        engine: cloud.engine(holdfast_egress::sender)?,
+        engine,
         inbox: cloud.queue(),
         trigger,
         stack: cloud.config().stack.clone(),
+        states: StateCounter::default(),
     };
     let deliver = service_fn(|event| handler.handle(event));
     lambda_runtime::run(deliver).await.map_err(|error| Faults::of("the runtime ended", &*error))

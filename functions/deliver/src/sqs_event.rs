@@ -109,6 +109,7 @@ pub(crate) mod fuzz {
             include_bytes!("../events/retry.json"),
             include_bytes!("../events/mixed.json"),
             br#"{"Records":[{"messageId":"1","receiptHandle":"r","body":"~","attributes":{"SentTimestamp":"-9223372036854775808"},"messageAttributes":{"delay":{"stringValue":"18446744073709551615"}}}]}"#,
+            br#"{"Records":[],"eventSource":"\ud800"}"#,
             br#"{"Records":[]}"#,
         ]
     }
@@ -117,7 +118,8 @@ pub(crate) mod fuzz {
     pub(crate) fn check(input: &[u8]) {
         let Ok(text) = std::str::from_utf8(input) else { return };
         let Ok(batch) = super::read(text) else { return };
-        let event: Value = serde_json::from_str(text).expect("a batch was JSON");
+        // A field that is not read may hold what has no value, such as half of a surrogate pair.
+        let Ok(event) = serde_json::from_str::<Value>(text) else { return };
         let sent: Vec<&str> = event["Records"]
             .as_array()
             .into_iter()
@@ -136,8 +138,6 @@ pub(crate) mod fuzz {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_sim::mutate::{Edit, mutate};
-    use proptest::prelude::*;
     use serde_json::{Value, json};
 
     use super::*;
@@ -161,13 +161,9 @@ mod tests {
         read(&event).unwrap().due_at_real.map(Timestamp::as_millis)
     }
 
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn any_event_is_read_or_refused(pick: usize, edits in prop::collection::vec(any::<Edit>(), 0..8)) {
-            fuzz::check(&mutate(&fuzz::seeds(), pick, &edits));
-        }
+    holdfast_sim::test_hostile_input! {
+        1_000,
+        any_event_is_read_or_refused => fuzz,
     }
 
     #[test]

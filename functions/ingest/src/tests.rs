@@ -8,7 +8,7 @@ use holdfast_aws::gateway;
 use holdfast_core::engine::{Engine, NewSubscription, Settings};
 use holdfast_core::ports::{Inbox, QueueName};
 use holdfast_core::records::Message;
-use holdfast_sim::Memory;
+use holdfast_sim::{Memory, me};
 use serde_json::Value;
 
 const POST: &str = include_str!("../events/post.json");
@@ -29,7 +29,7 @@ impl Function {
         let memory = Memory::new();
         let engine = Engine::new(memory.ports(), Settings::default());
         let new = NewSubscription::to("https://receiver.example/orders", "*");
-        engine.subscribe(&memory.tenant, new).await.unwrap();
+        engine.subscribe(&memory.tenant, new, me()).await.unwrap();
         let keys = Keys::single("hf_sample", memory.tenant.clone());
         let router = holdfast_api::router(Arc::new(App::new(Arc::new(engine), keys)));
         Function { router, memory }

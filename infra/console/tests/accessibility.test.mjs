@@ -33,6 +33,7 @@ before(async () => {
     ['#/urls?show=all', 'URLs'],
     [`#/urls/${bad.url_id}`, /down/],
     [`#/urls/${frozen}`, /cold/],
+    ['#/events', 'Events'],
     ['#/deliveries', 'Deliveries'],
     [`#/deliveries/${parked.id}`, /search/],
     ['#/events/order.created-1', /order/],
@@ -44,6 +45,8 @@ before(async () => {
     [`#/replays/${replay.id}`, 'Replay'],
     ['#/audit', 'Audit'],
     ['#/search?q=order.created-1', 'Search'],
+    ['#/subscriptions/test', 'Test an event'],
+    ['#/urls?order=longest', 'URLs'],
     ['#/search?q=nothing', 'Search'],
     ['#/nowhere', 'Not found'],
   ];

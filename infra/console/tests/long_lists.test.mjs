@@ -99,7 +99,7 @@ test('an answer that comes late does not overwrite the list that was chosen afte
   await page.done();
 });
 
-test('in trouble are the frozen first, then the disabled, one list after the other', async () => {
+test('in trouble are the frozen first, then the disabled, then those that fail and are enabled', async () => {
   const asked = [];
   const page = await browser.open(server, '#/subscriptions', {
     mock: (tab) =>
@@ -107,16 +107,18 @@ test('in trouble are the frozen first, then the disabled, one list after the oth
         [
           /urls$/,
           (query) => {
-            asked.push(query.get('state'));
-            return { items: [url(query.get('state') === 'frozen' ? 1 : 2, { state: query.get('state') ?? 'enabled' })], next: null };
+            asked.push(query.get('state') ?? `failing=${query.get('failing')}`);
+            const state = query.get('state') ?? 'enabled';
+            return { items: [url({ frozen: 1, disabled: 2, enabled: 3 }[state], { state })], next: null };
           },
         ],
       ]),
   });
   await go(page, '#/urls', 'URLs');
-  await page.getByText('2 in all').first().waitFor();
+  await page.getByText('3 in all').first().waitFor();
   const states = await page.locator('tbody tr .pill').allTextContents();
-  assert.deepEqual(states, ['frozen', 'disabled']);
+  assert.deepEqual(states, ['frozen', 'disabled', 'enabled']);
+  assert.deepEqual(asked.slice(-3), ['frozen', 'disabled', 'failing=true']);
   await page.done();
 });
 

@@ -9,10 +9,11 @@ const START_TIMEOUT_MS = 20_000;
 const STEP_MS = 50;
 
 export class Server {
-  /** `speed`: how much faster the schedule runs than real time. */
-  static async start({ speed = 1 } = {}) {
+  /** `speed`: how much faster the schedule runs than real time. `fill` gets the data folder before the server starts. `flags`: of the server. */
+  static async start({ speed = 1, fill, flags = [] } = {}) {
     const folder = await mkdtemp(join(tmpdir(), 'holdfast-console-'));
-    const args = ['dev', '--listen', '127.0.0.1:0', '--data', folder, '--speed', String(speed), '--keep-days', '3650'];
+    await fill?.(folder);
+    const args = ['dev', '--listen', '127.0.0.1:0', '--data', folder, '--speed', String(speed), '--keep-days', '3650', ...flags];
     const child = spawn(process.env.HOLDFAST_PROGRAM, args, { stdio: ['ignore', 'pipe', 'ignore'] });
     const base = await new Promise((resolve, reject) => {
       let printed = '';

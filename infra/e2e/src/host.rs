@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use reqwest::header::{HOST, HeaderValue};
+use reqwest::header::{HOST, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
 use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
@@ -34,8 +34,8 @@ pub struct Host {
     /// Whether calls of the host to its own dependencies fail on purpose: then it may answer 5xx, and requests are repeated.
     pub faulty: bool,
     client: reqwest::Client,
-    /// The `host` header, where it differs from the URL.
-    name: Option<HeaderValue>,
+    /// Sent with every request.
+    headers: HeaderMap,
 }
 
 /// What the host answered.
@@ -78,7 +78,7 @@ impl Host {
             run,
             faulty: false,
             client,
-            name: None,
+            headers: HeaderMap::new(),
         })
     }
 
@@ -95,13 +95,24 @@ impl Host {
 
     /// Sends this name as the `host` header of every request.
     pub fn named(self, name: &str) -> Result<Host> {
-        let name = HeaderValue::from_str(name).with_context(|| format!("not a host name: {name:?}"))?;
-        Ok(Host { name: Some(name), ..self })
+        self.with_header(HOST.as_str(), name)
+    }
+
+    /// Sends this header with every request.
+    pub fn with_header(mut self, name: &str, value: &str) -> Result<Host> {
+        let invalid = || format!("not a header: {name}: {value:?}");
+        let name: HeaderName = name.parse().with_context(invalid)?;
+        self.headers.insert(name, HeaderValue::from_str(value).with_context(invalid)?);
+        Ok(self)
     }
 
     /// The same host, with a key to a tenant of its own.
     pub async fn in_own_tenant(&self) -> Result<Host> {
-        let tenant = format!("e2e-{}", self.run);
+        self.in_tenant(format!("e2e-{}", self.run)).await
+    }
+
+    /// The same host, with an admin key of this tenant.
+    pub async fn in_tenant(&self, tenant: String) -> Result<Host> {
         let key = Key::create(self, json!({ "tenant": tenant, "role": "admin" })).await?.text;
         Ok(Host { key, tenant, ..self.clone() })
     }
@@ -156,10 +167,7 @@ impl Host {
         if let Some(key) = key {
             request = request.bearer_auth(key);
         }
-        if let Some(name) = &self.name {
-            request = request.header(HOST, name);
-        }
-        let response = request.send().await.with_context(|| what.clone())?;
+        let response = request.headers(self.headers.clone()).send().await.with_context(|| what.clone())?;
         let content_type =
             response.headers().get("content-type").and_then(|v| v.to_str().ok()).unwrap_or_default();
         let (status, content_type) = (response.status(), content_type.to_owned());

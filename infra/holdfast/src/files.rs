@@ -1,6 +1,7 @@
 //! How many files this process may open, and how they are shared: attempts come first, and the API gets what they leave.
 
 use anyhow::{Context, Result, ensure};
+use holdfast_core::engine::MAX_PINGS;
 use holdfast_egress::MAX_OVERTAKEN;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -36,7 +37,8 @@ pub(crate) fn raise_limit() -> Result<u64> {
 /// How many API connections `limit` files leave when all attempts are running.
 pub(crate) fn bound_connections(limit: u64, settings: &Settings) -> Result<Bounds> {
     let attempts = (settings.first_concurrency + settings.retry_concurrency) as u64;
-    let taken = RESERVED_FILES + FILES_WITHOUT_ATTEMPTS + attempts * FILES_PER_ATTEMPT;
+    let taken =
+        RESERVED_FILES + FILES_WITHOUT_ATTEMPTS + (attempts + 2 * MAX_PINGS as u64) * FILES_PER_ATTEMPT;
     let needed = taken + MIN_CONNECTIONS + MIN_CONNECTIONS / CLOSING_PARTS as u64;
     ensure!(
         limit >= needed,

@@ -60,7 +60,8 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     let engine = Arc::new(engine(&settings, &embedded, &clock)?);
     let app = App::new(Arc::clone(&engine), Keys::new(vec![key.built_in()]));
     let connections = Arc::new(Connections::new(bounds));
-    let status = Status::new(&engine, &embedded, &connections, &clock);
+    let own_tenants = key.built_in().home.into_iter().collect();
+    let status = Status::new(&engine, &embedded, &connections, &clock, own_tenants);
     let mut router = holdfast_api::router(Arc::new(app)).merge(status::router(Arc::clone(&status)));
     if settings.mode == Mode::Development {
         router = router.merge(receivers::router(Arc::new(Receivers::new(Arc::clone(&clock)))));
@@ -68,9 +69,10 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
 
     let (stop_work, work_stopped) = watch::channel(false);
     let mut work = start_work(&settings, &engine, &embedded, &clock, &work_stopped);
-    work.spawn(periodic::collect_counters(status, work_stopped));
+    watch_work(&mut work, &settings, &engine, &status, &work_stopped);
     let (stop_serving, serving_stopped) = watch::channel(false);
-    let server = server::serve(listener, router, connections, Deadlines::DEFAULT, serving_stopped);
+    let server = server::serve(listener, router, connections, Deadlines::DEFAULT, serving_stopped)
+        .context("cannot start the thread that accepts connections")?;
     let server = tokio::spawn(server);
     let greeting = match settings.mode {
         Mode::Development => greeting::development(address, key.text(), settings.speed),
@@ -86,18 +88,20 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
     tracing::info!("stopping: finishing the attempts in flight");
     // The API keeps running meanwhile, because the built-in receivers respond to attempts in flight.
     let _ = stop_work.send(true);
-    let finished = tokio::time::timeout(settings.engine.http_timeout.min(LAST_ATTEMPTS_TIMEOUT), async {
-        while work.join_next().await.is_some() {}
-    });
-    if finished.await.is_err() {
-        tracing::warn!("some attempts did not end in time; they are repeated at the next start");
-        work.abort_all();
-    }
+    finish(work, settings.engine.http_timeout.min(LAST_ATTEMPTS_TIMEOUT)).await;
     let _ = stop_serving.send(true);
     let _ = tokio::time::timeout(LAST_REQUESTS_TIMEOUT, server).await;
     engine.flush_activity(true).await;
     tokio::task::spawn_blocking(move || embedded.close()).await?;
     Ok(())
+}
+
+async fn finish(mut work: JoinSet<()>, within: Duration) {
+    let finished = tokio::time::timeout(within, async { while work.join_next().await.is_some() {} });
+    if finished.await.is_err() {
+        tracing::warn!("some attempts did not end in time; they are repeated at the next start");
+        work.abort_all();
+    }
 }
 
 fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> Result<Engine> {
@@ -124,7 +128,7 @@ fn engine(settings: &Settings, embedded: &Embedded, clock: &Arc<dyn Clock>) -> R
     Ok(Engine::new(ports, EngineSettings { only_process_since_real, ..settings.engine.clone() }))
 }
 
-/// The two pumps, the sweep, the purge, the activity counts and the check for damage.
+/// The two pumps, the purge, the activity counts and the check for damage.
 fn start_work(
     settings: &Settings,
     engine: &Arc<Engine>,
@@ -139,9 +143,21 @@ fn start_work(
         let pump = Pump { engine: Arc::clone(engine), queue: Arc::clone(&embedded.queue), name, concurrency };
         work.spawn(pump.run(stop.clone()));
     }
-    work.spawn(periodic::sweep(Arc::clone(engine), settings.speed, stop.clone()));
     work.spawn(periodic::purge(Arc::clone(embedded), Arc::clone(clock), stop.clone()));
     work.spawn(periodic::flush_activity(Arc::clone(engine), stop.clone()));
     work.spawn(periodic::check(Arc::clone(embedded), stop.clone()));
     work
+}
+
+/// The sweep, and the counts that the status shows.
+fn watch_work(
+    work: &mut JoinSet<()>,
+    settings: &Settings,
+    engine: &Arc<Engine>,
+    status: &Arc<Status>,
+    stop: &watch::Receiver<bool>,
+) {
+    work.spawn(periodic::sweep(Arc::clone(engine), Arc::clone(status), settings.speed, stop.clone()));
+    work.spawn(periodic::count_states(Arc::clone(status), stop.clone()));
+    work.spawn(periodic::collect_counters(Arc::clone(status), stop.clone()));
 }

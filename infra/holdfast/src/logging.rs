@@ -39,19 +39,40 @@ struct Log {
 pub(crate) struct LastLines(Log);
 
 pub(crate) fn start(format: LogFormat, level: LevelFilter) -> LastLines {
-    let left_out: LeftOut = match format {
-        LogFormat::Text => |count| format!("WARN log.left_out lines={count}\n"),
-        LogFormat::Json => {
-            |count| format!("{{\"level\":\"WARN\",\"message\":\"log.left_out\",\"lines\":{count}}}\n")
-        }
-    };
-    let log = Log::start(io::stderr(), MAX_LINES, left_out);
+    let log = start_log(format);
     let builder = tracing_subscriber::fmt().with_writer(log.clone()).with_max_level(level).with_target(false);
     match format {
         LogFormat::Text => builder.compact().init(),
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     LastLines(log)
+}
+
+/// The same, and spans go to a collector.
+#[cfg(feature = "otlp")]
+pub(crate) fn start_with(format: LogFormat, level: LevelFilter, spans: &crate::otlp::Spans) -> LastLines {
+    use tracing_subscriber::Layer as _;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    use tracing_subscriber::util::SubscriberInitExt as _;
+
+    let log = start_log(format);
+    let registry = tracing_subscriber::registry().with(spans.layer());
+    let lines = tracing_subscriber::fmt::layer().with_writer(log.clone()).with_target(false);
+    match format {
+        LogFormat::Text => registry.with(lines.compact().with_filter(level)).init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true).with_filter(level)).init(),
+    }
+    LastLines(log)
+}
+
+fn start_log(format: LogFormat) -> Log {
+    let left_out: LeftOut = match format {
+        LogFormat::Text => |count| format!("WARN log.left_out lines={count}\n"),
+        LogFormat::Json => {
+            |count| format!("{{\"level\":\"WARN\",\"message\":\"log.left_out\",\"lines\":{count}}}\n")
+        }
+    };
+    Log::start(io::stderr(), MAX_LINES, left_out)
 }
 
 impl Log {

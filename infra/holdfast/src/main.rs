@@ -2,6 +2,7 @@
 
 mod args;
 mod backup;
+mod client;
 mod clock;
 mod dead_letters;
 mod files;
@@ -9,6 +10,8 @@ mod greeting;
 mod host;
 mod key;
 mod logging;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod periodic;
 mod proxy;
 mod pump;
@@ -29,10 +32,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let result = match args::Cli::parse().action() {
-        Ok(Action::Run(settings)) => {
-            let _last_lines = logging::start(settings.log_format, settings.log_level);
-            run(host::run(*settings))
-        }
+        Ok(Action::Run(settings)) => start_log(&settings).and_then(|_last_lines| run(host::run(*settings))),
+        Ok(Action::Client(command)) => run(client::run(*command)),
         Ok(Action::Backup(args)) => backup::run(&args),
         Ok(Action::DeadLetters(command)) => run(dead_letters::run(command)),
         Err(faults) => {
@@ -49,6 +50,24 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// What it returns is kept until the end.
+#[cfg(not(feature = "otlp"))]
+fn start_log(settings: &settings::Settings) -> anyhow::Result<logging::LastLines> {
+    Ok(logging::start(settings.log_format, settings.log_level))
+}
+
+/// What it returns is kept until the end. The spans are dropped first, so that trouble with the last ones is logged.
+#[cfg(feature = "otlp")]
+fn start_log(settings: &settings::Settings) -> anyhow::Result<(Option<otlp::Spans>, logging::LastLines)> {
+    let (format, level) = (settings.log_format, settings.log_level);
+    let spans = otlp::start()?;
+    let last_lines = match &spans {
+        Some(spans) => logging::start_with(format, level, spans),
+        None => logging::start(format, level),
+    };
+    Ok((spans, last_lines))
 }
 
 /// After so many polls of tasks a busy thread looks for what arrived on sockets. The default of 61 is for polls of microseconds; some of ours

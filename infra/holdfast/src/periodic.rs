@@ -20,6 +20,7 @@ const PURGE_INTERVAL: Duration = Duration::from_secs(30);
 const MAX_PURGED: usize = 2_000;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 const COLLECT_INTERVAL: Duration = Duration::from_secs(5);
+const COUNT_INTERVAL: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_secs(86_400);
 /// With steps of this size and interval, the check takes about one percent of one core, and a day is enough for 100 million rows.
 const CHECK_STEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -27,11 +28,20 @@ const MAX_CHECKED: usize = 128;
 /// Limits what is remembered of a file that is damaged all over.
 const MAX_REPORTED: usize = 10_000;
 
-pub(crate) async fn sweep(engine: Arc<Engine>, speed: u32, mut stop: watch::Receiver<bool>) {
+pub(crate) async fn sweep(
+    engine: Arc<Engine>,
+    status: Arc<Status>,
+    speed: u32,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut ticks = interval((SWEEP_INTERVAL / speed).max(MIN_SWEEP_INTERVAL));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     while tick(&mut ticks, &mut stop).await {
-        match engine.sweep().await {
+        let swept = engine.sweep().await;
+        if swept.is_ok() {
+            status.swept();
+        }
+        match swept {
             Ok(report) if report.looked_at > 0 => {
                 let oldest_overdue_ms = report.oldest_overdue.as_millis() as u64;
                 tracing::debug!(looked_at = report.looked_at, oldest_overdue_ms, "sweep");
@@ -74,6 +84,15 @@ pub(crate) async fn collect_counters(status: Arc<Status>, mut stop: watch::Recei
     }
 }
 
+/// For the metrics, which must not read the store themselves: the call is public.
+pub(crate) async fn count_states(status: Arc<Status>, mut stop: watch::Receiver<bool>) {
+    let mut ticks = interval(COUNT_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while tick(&mut ticks, &mut stop).await {
+        status.count_states().await;
+    }
+}
+
 /// Reads everything at the start and then once a day, and logs each damaged row once.
 pub(crate) async fn check(embedded: Arc<Embedded>, mut stop: watch::Receiver<bool>) {
     let mut reported = HashSet::new();
@@ -86,7 +105,7 @@ pub(crate) async fn check(embedded: Arc<Embedded>, mut stop: watch::Receiver<boo
         while let Some(after) = cursor
             && tick(&mut steps, &mut stop).await
         {
-            cursor = match embedded.check_step(after, MAX_CHECKED) {
+            cursor = match embedded.check_step(after, MAX_CHECKED).await {
                 Ok(CheckStep { damaged, next, .. }) => {
                     report(&mut reported, damaged);
                     next

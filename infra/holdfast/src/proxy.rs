@@ -12,10 +12,10 @@ const USER_MISSING: &str =
 #[derive(Args)]
 pub(crate) struct ProxyArgs {
     /// The proxy for all attempts, such as `http://USER@proxy.internal:3128`. Proxies of the environment are ignored.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, env = "HOLDFAST_PROXY", value_name = "URL")]
     proxy: Option<String>,
     /// A file with the password for the proxy. The variable HOLDFAST_PROXY_PASSWORD can contain it instead.
-    #[arg(long, value_name = "FILE", requires = "proxy")]
+    #[arg(long, env = "HOLDFAST_PROXY_PASSWORD_FILE", value_name = "FILE", requires = "proxy")]
     proxy_password_file: Option<PathBuf>,
 }
 

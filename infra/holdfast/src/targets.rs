@@ -11,10 +11,10 @@ const DENY_TARGET: &str = "--deny-target";
 #[derive(Args)]
 pub(crate) struct TargetArgs {
     /// A network to allow that is not public, such as 10.0.0.0/8. Can be given more than once.
-    #[arg(long, value_name = "CIDR")]
+    #[arg(long, env = "HOLDFAST_ALLOW_TARGET", value_name = "CIDR")]
     allow_target: Vec<String>,
     /// A network to refuse though it is public or allowed, such as your own 203.0.113.0/24. Can be given more than once.
-    #[arg(long, value_name = "CIDR")]
+    #[arg(long, env = "HOLDFAST_DENY_TARGET", value_name = "CIDR")]
     deny_target: Vec<String>,
     #[command(flatten)]
     proxy: ProxyArgs,

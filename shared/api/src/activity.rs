@@ -1,7 +1,8 @@
 //! `/v1/overview` and `/v1/attempts`
 
 use axum::response::Response;
-use holdfast_core::engine::{MAX_MINUTES_SHOWN, UrlCounts};
+use holdfast_core::engine::{AllAttemptsPage, AttemptFilter, MAX_MINUTES_SHOWN, UrlCounts};
+use holdfast_core::ids::Tenant;
 use holdfast_core::ports::Count;
 use holdfast_core::records::AttemptSummary;
 use holdfast_core::rules::activity::{Counts, LatencySummary};
@@ -10,7 +11,7 @@ use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::Problem;
-use crate::auth::{Admin, ListScope};
+use crate::auth::ListScope;
 use crate::params::Params;
 use crate::response::{self, Time};
 
@@ -94,10 +95,18 @@ struct AttemptsFeedJson<'a> {
     items: Vec<FeedItemJson<'a>>,
     left_out: u64,
     next: String,
+    /// How many tenants are followed, if they are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenants: Option<Count>,
 }
 
 #[derive(Serialize)]
-struct FeedItemJson<'a>(#[serde(with = "AttemptSummaryJson")] &'a AttemptSummary);
+struct FeedItemJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<&'a Tenant>,
+    #[serde(flatten, with = "AttemptSummaryJson")]
+    attempt: &'a AttemptSummary,
+}
 
 /// The record with the API's names and times.
 #[derive(Serialize)]
@@ -119,11 +128,38 @@ struct AttemptSummaryJson {
     ms: u64,
 }
 
+const OUTCOMES: [AttemptOutcome; 3] =
+    [AttemptOutcome::Success, AttemptOutcome::Failure, AttemptOutcome::Interrupted];
+
+fn outcome_name(outcome: AttemptOutcome) -> &'static str {
+    match outcome {
+        AttemptOutcome::Success => "success",
+        AttemptOutcome::Failure => "failure",
+        AttemptOutcome::Interrupted => "interrupted",
+    }
+}
+
 /// A feed without an end: `next` is always present, and later attempts come after it.
-pub(crate) async fn attempts(admin: Admin, params: Params) -> Result<Response, Problem> {
-    let request = params.page("after", "attempts", &admin.tenant)?;
-    let page = admin.engine.attempts_feed(&admin.tenant, request.after.as_deref(), request.limit).await?;
-    let items = page.items.iter().map(FeedItemJson).collect();
-    let feed = AttemptsFeedJson { items, left_out: page.omitted, next: request.cursors.encode(&page.next) };
-    Ok(response::ok(&feed))
+pub(crate) async fn attempts(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+    let filter = AttemptFilter {
+        url: params.url_or_id("url"),
+        outcome: params.one_of("outcome", &OUTCOMES, outcome_name),
+        delivery: params.filter("delivery"),
+    };
+    let request = params.page("after", "attempts", &scope.cursor_tenant())?;
+    let (engine, after) = (&scope.app.engine, request.after.as_deref());
+    if let Some(tenant) = scope.tenant() {
+        let page = engine.attempts_feed(tenant, &filter, after, request.limit).await?;
+        let items = page.items.iter().map(|attempt| FeedItemJson { tenant: None, attempt }).collect();
+        let next = request.cursors.encode(&page.next);
+        return Ok(response::ok(&AttemptsFeedJson { items, left_out: page.omitted, next, tenants: None }));
+    }
+    let (tenants, more) = scope.tenants().await?;
+    let AllAttemptsPage { items, omitted, next } =
+        engine.attempts_of_all(&tenants, &filter, after, request.limit).await?;
+    let items =
+        items.iter().map(|(tenant, attempt)| FeedItemJson { tenant: Some(tenant), attempt }).collect();
+    let tenants = Some(Count { count: tenants.len() as u64, more });
+    let next = request.cursors.encode(&next);
+    Ok(response::ok(&AttemptsFeedJson { items, left_out: omitted, next, tenants }))
 }

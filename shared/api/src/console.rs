@@ -34,9 +34,9 @@ macro_rules! files {
 
 files! {
     "address.js" "api.js" "app.js" "audit.js" "bar.js" "charts.js" "clock.js" "console.css" "deliveries.js" "delivery.js" "dialog.js" "dom.js"
-    "event.js" "features.js" "format.js" "header.js" "health.js" "icon.svg" "index.html" "notice.js" "overview.js" "replays.js" "route.js"
+    "event.js" "events.js" "explain.js" "features.js" "format.js" "header.js" "health.js" "icon.svg" "index.html" "notice.js" "overview.js" "replays.js" "route.js"
     "schedule.js" "search.js" "session.js" "sign_in.js" "state.js" "subscription.js" "subscription_form.js" "subscriptions.js" "table.js"
-    "test.js" "theme.js" "timeline.js" "url.js" "url_facts.js" "url_history.js" "urls.js" "view.js" "when.js" "why.js"
+    "test.js" "theme.js" "timeline.js" "url.js" "url_facts.js" "url_history.js" "url_names.js" "urls.js" "view.js" "when.js" "why.js"
 }
 
 /// Of all files together: modules import each other, so versions must not mix.

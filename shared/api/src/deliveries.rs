@@ -7,7 +7,7 @@ use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use serde::Serialize;
 
 use crate::Problem;
-use crate::auth::{Admin, ListScope};
+use crate::auth::{ListScope, Viewer};
 use crate::events::is_id;
 use crate::params::Params;
 use crate::path::{self, PathId};
@@ -106,14 +106,16 @@ const STATES: [DeliveryState; 4] =
 /// `None`: a filter names an id that cannot exist, so the list is empty.
 pub(crate) fn parse_filter(params: &mut Params) -> Option<DeliveryFilter> {
     let event = params.filter("event");
-    let url = params.filter("url").map(|id| path::url_id(&id));
+    let url = params.url_or_id("url");
     let subscription = params.filter("subscription").map(|id| path::subscription_id(&id));
     let state = params.one_of("state", &STATES, DeliveryState::as_str);
     let (since, until) = (params.time("since"), params.time("until"));
     if event.as_ref().is_some_and(|id| !is_id(id)) {
         return None;
     }
-    let url = url.map_or(Some(None), |id| id.map(Some))?;
+    if url.as_ref().is_some_and(|id| path::url_id(id.as_str()).is_none()) {
+        return None;
+    }
     let subscription = subscription.map_or(Some(None), |id| id.map(Some))?;
     let scope = match (event, &url, &subscription) {
         (Some(id), _, _) => Scope::Event(id),
@@ -140,8 +142,8 @@ pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Respons
     Ok(response::list(&page, DeliveryJson::of))
 }
 
-pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let found = admin.engine.view_delivery(&id.delivery(&admin.tenant)?).await?;
+pub(crate) async fn get(viewer: Viewer, id: PathId) -> Result<Response, Problem> {
+    let found = viewer.engine.view_delivery(&id.delivery(&viewer.tenant)?).await?;
     let view = found.ok_or_else(|| Problem::not_found("delivery"))?;
     Ok(response::ok(&DeliveryJson::with_excerpts(&view, usize::MAX)))
 }

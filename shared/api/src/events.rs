@@ -6,20 +6,24 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use holdfast_core::engine::{AcceptError, Accepted, EventView, NewEvent, OverQuota, PostError, Posted};
+use holdfast_core::engine::{
+    AcceptError, Accepted, EventFilter, EventView, ListedEvent, NewEvent, OverQuota, PostError, Posted,
+};
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::auth::{Admin, KeyHolder, Producer};
+use crate::auth::{KeyHolder, ListScope, Producer, Viewer};
 use crate::body::RequestBody;
 use crate::deliveries::DeliveryJson;
 use crate::fields::{Fields, items_of_body};
+use crate::params::Params;
 use crate::path::PathId;
 use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::suggest::quote;
+use crate::trace::Trace;
 use crate::{App, FieldError, Problem};
 
 const MAX_EVENTS: usize = 100;
@@ -32,11 +36,21 @@ const MAX_BUSY_POSTS: usize = 4;
 
 pub(crate) async fn accept(
     Producer { app, tenant }: Producer,
+    Trace(trace): Trace,
     body: RequestBody,
 ) -> Result<Response, Problem> {
     let _turn = app.turns.to_post(&tenant).await?;
-    let ((events, is_list), _held) = body.parse(parse_events).await?;
-    let Posted { accepted, warnings } = post_with_retries(&app, &tenant, &events, is_list).await?;
+    let ((mut events, is_list), _held) = body.parse(parse_events).await?;
+    let span = trace.map(|caller| app.engine.start_accept_span(&caller));
+    if let Some(span) = &span {
+        events.iter_mut().for_each(|event| event.trace = Some(span.context.clone()));
+    }
+    let posted = post_with_retries(&app, &tenant, &events, is_list).await;
+    if let Some(span) = &span {
+        let error = posted.is_err().then_some("not accepted");
+        app.engine.end_accept_span(span, &tenant, events.len(), error);
+    }
+    let Posted { accepted, warnings } = posted?;
     #[derive(Serialize)]
     struct ItemsJson<'a> {
         items: &'a [Accepted],
@@ -145,6 +159,28 @@ pub(crate) fn parse_events(body: &[u8]) -> Result<(Vec<NewEvent>, bool), Problem
     if errors.is_empty() { Ok((events, is_list)) } else { Err(Problem::invalid(errors)) }
 }
 
+/// An event that is not posted: it has no id, and may be one of Holdfast's own.
+pub(crate) fn parse_sample(body: &[u8]) -> Result<NewEvent, Problem> {
+    let mut fields = Fields::of_body(body)?;
+    let event_type: Option<String> = fields.required("type", "a dotted name such as order.created");
+    if let Some(name) = event_type.as_deref().filter(|name| !event_type::is_name(name)) {
+        fields.reject("type", type_error(name).unwrap_or_default());
+    }
+    let subject: Option<String> = fields.optional("subject", "a string");
+    fields.check_length("subject", subject.as_deref(), MAX_SUBJECT_CHARS);
+    let data = fields.raw("data").map(ToOwned::to_owned);
+    if data.is_none() {
+        fields.reject("data", "is required; give any JSON value");
+    }
+    let errors = fields.finish();
+    match (event_type, data) {
+        (Some(event_type), Some(data)) if errors.is_empty() => {
+            Ok(NewEvent { id: None, event_type, subject, data, trace: None })
+        }
+        _ => Err(Problem::invalid(errors)),
+    }
+}
+
 /// `None` only with an error.
 fn parse_event(mut fields: Fields<'_>, errors: &mut Vec<FieldError>) -> Option<NewEvent> {
     let id: Option<String> = fields.optional("id", "a string");
@@ -166,7 +202,7 @@ fn parse_event(mut fields: Fields<'_>, errors: &mut Vec<FieldError>) -> Option<N
         fields.reject("data", "is required; give any JSON value");
     }
     errors.extend(fields.finish());
-    Some(NewEvent { id, event_type: event_type?, subject, data: data?.to_owned() })
+    Some(NewEvent { id, event_type: event_type?, subject, data: data?.to_owned(), trace: None })
 }
 
 pub(crate) fn is_id(id: &str) -> bool {
@@ -184,6 +220,45 @@ fn type_error(name: &str) -> Option<String> {
     let reserved = event_type::RESERVED;
     name.starts_with(reserved)
         .then(|| format!("{} is reserved; use a name that does not start with {reserved}", quote(name)))
+}
+
+#[derive(Serialize)]
+struct ListedEventJson<'a> {
+    id: &'a str,
+    r#type: &'a str,
+    subject: Option<&'a str>,
+    accepted_at: Time,
+    deliveries: u64,
+}
+
+impl<'a> ListedEventJson<'a> {
+    fn of(event: &'a ListedEvent) -> ListedEventJson<'a> {
+        ListedEventJson {
+            id: &event.id,
+            r#type: &event.event_type,
+            subject: event.subject.as_deref(),
+            accepted_at: Time(event.accepted_at),
+            deliveries: event.deliveries,
+        }
+    }
+}
+
+pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+    let filter = EventFilter {
+        event_type: params.filter("type"),
+        subject: params.filter("subject"),
+        since: params.time("since"),
+        until: params.time("until"),
+    };
+    // Holdfast's own types too.
+    if let Some(name) = filter.event_type.as_deref().filter(|name| !event_type::is_name(name)) {
+        params.reject("type", type_error(name).unwrap_or_default());
+    }
+    let (engine, filter) = (&scope.app.engine, &filter);
+    let load =
+        |tenant, after, limit| async move { Ok(engine.list_events(&tenant, filter, after, limit).await?) };
+    let page = scope.list("events", params, load).await?;
+    Ok(response::list(&page, ListedEventJson::of))
 }
 
 #[derive(Serialize)]
@@ -237,11 +312,13 @@ fn posted_data(body: &[u8]) -> Option<&RawValue> {
 
 pub(crate) async fn get(
     State(app): State<Arc<App>>,
-    admin: Admin,
+    viewer: Viewer,
     PathId(id): PathId,
 ) -> Result<Response, Problem> {
-    let found = if is_id(&id) { admin.engine.view_event(&admin.tenant, &id).await? } else { None };
+    let found = if is_id(&id) { viewer.engine.view_event(&viewer.tenant, &id).await? } else { None };
     let view = found.ok_or_else(|| Problem::not_found("event"))?;
     let bytes = view.body.as_ref().map_or(0, |body| body.len());
-    app.turns.work(&KeyHolder::Tenant(admin.tenant), bytes, move || response::ok(&EventJson::of(&view))).await
+    app.turns
+        .work(&KeyHolder::Tenant(viewer.tenant), bytes, move || response::ok(&EventJson::of(&view)))
+        .await
 }

@@ -65,12 +65,12 @@ impl<'a> KeyJson<'a> {
 }
 
 pub(crate) async fn create(
-    KeyCreator { engine }: KeyCreator,
+    KeyCreator { engine, by }: KeyCreator,
     body: RequestBody,
 ) -> Result<Response, Problem> {
     let now_real = engine.clock().wall();
     let (new, _held) = body.parse(move |body| parse_new_key(body, now_real)).await?;
-    let created = engine.create_key(new).await?;
+    let created = engine.create_key(new, &by).await?;
     let key = KeyJson { key: Some(&created.text), ..KeyJson::of(&created.record) };
     Ok(response::json(StatusCode::CREATED, &key))
 }
@@ -78,7 +78,7 @@ pub(crate) async fn create(
 /// Checks every field, so that all errors are reported at once.
 pub(crate) fn parse_new_key(body: &[u8], now_real: Timestamp) -> Result<NewKey, Problem> {
     let mut fields = Fields::of_body(body)?;
-    let role: Option<Role> = fields.required("role", "one of ingest, admin, operator");
+    let role: Option<Role> = fields.required("role", "one of ingest, viewer, admin, operator");
     let tenant = parse_tenant(&mut fields, role);
     let description: Option<String> = fields.optional("description", "a string");
     fields.check_length("description", description.as_deref(), MAX_DESCRIPTION_CHARS);
@@ -94,7 +94,7 @@ pub(crate) fn parse_new_key(body: &[u8], now_real: Timestamp) -> Result<NewKey, 
 fn parse_tenant(fields: &mut Fields<'_>, role: Option<Role>) -> Option<Tenant> {
     let what = "a name of a-z, 0-9, - and _, such as shop-1";
     let given: String = match role {
-        Some(Role::Ingest | Role::Admin) => fields.required("tenant", what)?,
+        Some(Role::Ingest | Role::Viewer | Role::Admin) => fields.required("tenant", what)?,
         Some(Role::Operator) | None => fields.optional("tenant", what)?,
     };
     let tenant = Tenant::named(&given);
@@ -122,7 +122,10 @@ fn parse_expires_at(fields: &mut Fields<'_>, now_real: Timestamp) -> Option<Time
     time
 }
 
-pub(crate) async fn list(Operator { app, tenant }: Operator, params: Params) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    Operator { app, tenant, .. }: Operator,
+    params: Params,
+) -> Result<Response, Problem> {
     let request = params.page("cursor", "keys", tenant.as_ref().unwrap_or(&"*".into()))?;
     let built_in: Vec<_> =
         app.keys.built_in().iter().filter(|key| tenant.is_none() || key.home == tenant).collect();
@@ -142,13 +145,13 @@ pub(crate) async fn list(Operator { app, tenant }: Operator, params: Params) -> 
     Ok(response::list_of(items, stored.next.map(|next| request.cursors.encode(&next))))
 }
 
-pub(crate) async fn delete(Operator { app, tenant }: Operator, id: PathId) -> Result<Response, Problem> {
+pub(crate) async fn delete(Operator { app, tenant, by }: Operator, id: PathId) -> Result<Response, Problem> {
     if let Some(built_in) = app.keys.built_in().iter().find(|key| key.name == id.0) {
         return Err(Problem::conflict(format!("Not deleted: this key is built in. {}", built_in.change)));
     }
     let id = id.key()?;
     let other_operator = !app.keys.built_in().is_empty();
-    let deleted = app.engine.delete_key(&id, tenant.as_ref(), other_operator).await;
+    let deleted = app.engine.delete_key(&id, tenant.as_ref(), other_operator, &by).await;
     // After an error too, because the key may have been deleted anyway.
     app.keys.evict(&id);
     deleted.map_err(|error| match error {

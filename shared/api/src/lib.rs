@@ -4,6 +4,7 @@
 //! Architecture Invariant: no rule lives here. `holdfast_core::rules` decides what is valid; this crate reports it over HTTP.
 
 mod activity;
+mod audit;
 mod auth;
 mod body;
 mod budget;
@@ -11,6 +12,7 @@ mod console;
 mod cursor;
 mod deliveries;
 mod events;
+mod explain;
 mod fields;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
@@ -26,6 +28,8 @@ mod subscription_request;
 mod subscriptions;
 mod suggest;
 mod tenants;
+mod trace;
+mod try_event;
 mod turns;
 mod urls;
 

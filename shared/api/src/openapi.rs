@@ -19,9 +19,11 @@ const PARTS: &[&str] = &[
     include_str!("../openapi/urls.json"),
     include_str!("../openapi/deliveries.json"),
     include_str!("../openapi/replays.json"),
+    include_str!("../openapi/explain.json"),
     include_str!("../openapi/activity.json"),
     include_str!("../openapi/keys.json"),
     include_str!("../openapi/tenants.json"),
+    include_str!("../openapi/audit.json"),
 ];
 
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
@@ -32,8 +34,34 @@ pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
             serde_json::from_str(part).expect("the parts are valid JSON, which the tests check"),
         );
     }
+    inline_fields(&mut document["components"]["schemas"]);
     document
 });
+
+/// Schemas that share fields name them as the only member of `allOf`. Generators of clients understand such a schema in different ways, or not
+/// at all, so the served document has the fields in each of them instead.
+fn inline_fields(schemas: &mut Value) {
+    let Some(schemas) = schemas.as_object_mut() else { return };
+    let shared = schemas.clone();
+    for schema in schemas.values_mut() {
+        let Some([only]) = schema["allOf"].as_array().map(Vec::as_slice) else { continue };
+        let name = only["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let Some(Value::Object(fields)) = shared.get(name) else { continue };
+        let own = schema.take();
+        *schema = Value::Object(fields.clone());
+        let required = [&fields["required"], &own["required"]].into_iter().filter_map(Value::as_array);
+        let required: Vec<Value> = required.flatten().cloned().collect();
+        for (name, value) in own.as_object().cloned().unwrap_or_default() {
+            match name.as_str() {
+                "allOf" | "unevaluatedProperties" | "required" => {}
+                _ => merge(&mut schema[name.as_str()], value),
+            }
+        }
+        schema["required"] = required.into();
+        schema["additionalProperties"] = false.into();
+    }
+    schemas.retain(|name, _| !name.ends_with("Fields"));
+}
 
 /// Objects are merged; every other value is in one part only.
 fn merge(whole: &mut Value, part: Value) {

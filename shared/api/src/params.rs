@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use holdfast_core::ids::Tenant;
+use holdfast_core::ids::{Tenant, UrlId};
+use holdfast_core::rules::url_form;
 use holdfast_core::time::Timestamp;
 
 use crate::cursor::{CursorCodec, CursorKey};
@@ -75,7 +76,7 @@ impl Params {
         params
     }
 
-    fn reject(&mut self, name: &str, detail: impl Into<String>) {
+    pub(crate) fn reject(&mut self, name: &str, detail: impl Into<String>) {
         self.errors.push(FieldError::new(name, detail));
     }
 
@@ -89,6 +90,16 @@ impl Params {
         let value = self.take(name)?;
         self.filters.push((name.to_owned(), value.clone()));
         Some(value)
+    }
+
+    /// Takes a parameter that must be given. `None` only with an error.
+    pub(crate) fn required(&mut self, name: &'static str) -> Option<String> {
+        let is_wrong = self.errors.iter().any(|error| error.field == name);
+        let given = self.take(name);
+        if given.is_none() && !is_wrong {
+            self.reject(name, "is required; add it to the URL");
+        }
+        given
     }
 
     /// Takes a filter that is one of a few words.
@@ -105,6 +116,22 @@ impl Params {
             self.reject(name, format!("must be one of {}, not {}", known.join(", "), quote(&given)));
         }
         found
+    }
+
+    /// Rejects a filter for which there is no index together with `other`.
+    pub(crate) fn reject_beside(&mut self, name: &'static str, other: &str) {
+        self.reject(name, format!("cannot be combined with {other}; leave one of them out"));
+    }
+
+    /// Takes a filter that is the id of a URL, or a URL. `None` also if it is wrong.
+    pub(crate) fn url_or_id(&mut self, name: &'static str) -> Option<UrlId> {
+        let given = self.filter(name)?;
+        if !given.contains("://") {
+            // An id that cannot exist is that of no URL.
+            return Some(UrlId(given));
+        }
+        let normalised = url_form::normalise(&given, true);
+        normalised.map_err(|error| self.reject(name, error.to_string())).ok().map(|url| UrlId::of(&url))
     }
 
     pub(crate) fn time(&mut self, name: &'static str) -> Option<Timestamp> {

@@ -93,7 +93,10 @@ impl Problem {
     pub(crate) fn wrong_role(has: Role, needs: Role) -> Problem {
         let sufficient: Vec<_> =
             Role::ALL.into_iter().filter(|role| role.suffices(needs)).map(Role::as_str).collect();
-        let (has, sufficient) = (has.as_str(), sufficient.join(" or "));
+        let (last, others) = sufficient.split_last().unwrap_or((&"operator", &[]));
+        let sufficient =
+            if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+        let has = has.as_str();
         let detail = format!("This key has the role {has}; use a key with the role {sufficient}.");
         Problem::new(StatusCode::FORBIDDEN, detail)
     }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use holdfast_core::engine::ReplayError;
+use holdfast_core::engine::{ReplayError, ReplayUrlError};
 use holdfast_core::ids::UrlId;
 use holdfast_core::records::{ReplayOf, ReplayRecord, ReplayState, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
@@ -10,9 +10,10 @@ use holdfast_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::Problem;
-use crate::auth::Admin;
+use crate::auth::{Admin, ListScope, Viewer};
 use crate::body::RequestBody;
 use crate::fields::Fields;
+use crate::params::Params;
 use crate::path::PathId;
 use crate::problem::whole_secs;
 use crate::response::{self, Time};
@@ -71,14 +72,21 @@ impl<'a> ReplayJson<'a> {
     }
 }
 
-pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let found = admin.engine.view_replay(&admin.tenant, &id.replay()?).await?;
+pub(crate) async fn list(scope: ListScope, params: Params) -> Result<Response, Problem> {
+    let engine = &scope.app.engine;
+    let load = |tenant, after, limit| async move { Ok(engine.list_replays(&tenant, after, limit).await?) };
+    let page = scope.list("replays", params, load).await?;
+    Ok(response::list(&page, ReplayJson::of))
+}
+
+pub(crate) async fn get(viewer: Viewer, id: PathId) -> Result<Response, Problem> {
+    let found = viewer.engine.view_replay(&viewer.tenant, &id.replay()?).await?;
     let replay = found.ok_or_else(|| Problem::not_found("replay"))?;
     Ok(response::ok(&ReplayJson::of(&replay)))
 }
 
 pub(crate) async fn replay_delivery(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let replayed = admin.engine.replay(&id.delivery(&admin.tenant)?).await;
+    let replayed = admin.engine.replay(&id.delivery(&admin.tenant)?, &admin.by).await;
     let id = replayed.map_err(|error| match error {
         ReplayError::Unknown => Problem::not_found("delivery"),
         ReplayError::Unavailable(error) => error.into(),
@@ -89,9 +97,11 @@ pub(crate) async fn replay_delivery(admin: Admin, id: PathId) -> Result<Response
             );
             Problem::too_many(wait, detail)
         }
-        ReplayError::Live(_) | ReplayError::BodyGone | ReplayError::Unsubscribed | ReplayError::Inactive => {
-            Problem::conflict(format!("Not replayed: {error}."))
-        }
+        ReplayError::Live(_)
+        | ReplayError::TooOften
+        | ReplayError::BodyGone
+        | ReplayError::Unsubscribed
+        | ReplayError::Inactive => Problem::conflict(format!("Not replayed: {error}.")),
     })?;
     let started = ReplayStartedJson { id: id.as_str(), matched: 1, more: false };
     Ok(response::json(StatusCode::ACCEPTED, &started))
@@ -102,8 +112,13 @@ pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> R
     let now = admin.engine.clock().now();
     let (wanted, _held) = body.parse(move |body| parse_request(body, url_id, now)).await?;
     admit_change(&admin.engine, &admin.tenant, &wanted.url_id)?;
-    let started = admin.engine.replay_url(&admin.tenant, wanted).await?;
-    let replay = started.ok_or_else(|| Problem::not_found("URL"))?;
+    let replay = admin.engine.replay_url(&admin.tenant, wanted, &admin.by).await.map_err(|error| match error {
+        ReplayUrlError::UnknownUrl => Problem::not_found("URL"),
+        ReplayUrlError::Running(id) => Problem::conflict(format!(
+            "The replay {id} of this URL is running; see GET /v1/replays/{id}, and start another one when it is done."
+        )),
+        ReplayUrlError::Unavailable(error) => error.into(),
+    })?;
     let started = ReplayStartedJson { id: replay.id.as_str(), matched: replay.matched, more: replay.more };
     Ok(response::json(StatusCode::ACCEPTED, &started))
 }

@@ -4,12 +4,11 @@ use axum::body::Body;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
-use holdfast_core::engine::Page;
 use holdfast_core::ids::Tenant;
 use holdfast_core::time::Timestamp;
 use serde::{Serialize, Serializer};
 
-use crate::auth::ListItem;
+use crate::auth::{ListItem, ListPage};
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Responses hold secrets and change at any time.
@@ -41,7 +40,7 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 
 /// One page of a list. In a list of all tenants each item names its tenant.
 pub(crate) fn list<'a, T, J: Serialize>(
-    page: &'a Page<ListItem<T>>,
+    page: &'a ListPage<T>,
     mut to_json: impl FnMut(&'a T) -> J,
 ) -> Response {
     #[derive(Serialize)]
@@ -52,12 +51,21 @@ pub(crate) fn list<'a, T, J: Serialize>(
         item: J,
     }
     let of = |found: &'a ListItem<T>| ItemJson { tenant: found.tenant.as_ref(), item: to_json(&found.item) };
-    list_of(page.items.iter().map(of).collect(), page.next.clone())
+    let items = page.items.iter().map(of).collect();
+    ok(&PageJson { items, next: page.next.as_deref(), partial: page.is_partial })
+}
+
+#[derive(Serialize)]
+struct PageJson<'a, J> {
+    items: Vec<J>,
+    next: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    partial: bool,
 }
 
 /// One page of a list whose items are ready to be shown.
 pub(crate) fn list_of<J: Serialize>(items: Vec<J>, next: Option<String>) -> Response {
-    ok(&Page { items, next })
+    ok(&PageJson { items, next: next.as_deref(), partial: false })
 }
 
 /// A time as the API writes it: RFC 3339 in UTC.

@@ -9,8 +9,8 @@ use axum::response::Response;
 use axum::routing;
 
 use crate::{
-    App, Problem, activity, console, deliveries, events, keys, openapi, replays, response, subscriptions,
-    tenants, turns, urls,
+    App, Problem, activity, audit, console, deliveries, events, explain, keys, openapi, replays, response,
+    subscriptions, tenants, try_event, turns, urls,
 };
 
 macro_rules! routes {
@@ -28,9 +28,11 @@ routes! {
     get "/healthz" healthz;
     get "/openapi.json" openapi::document;
     post "/v1/events" events::accept;
+    get "/v1/events" events::list;
     get "/v1/events/{id}" events::get;
     post "/v1/subscriptions" subscriptions::create;
     get "/v1/subscriptions" subscriptions::list;
+    post "/v1/subscriptions/test" try_event::test;
     get "/v1/subscriptions/{id}" subscriptions::get;
     patch "/v1/subscriptions/{id}" subscriptions::update;
     delete "/v1/subscriptions/{id}" subscriptions::delete;
@@ -46,13 +48,17 @@ routes! {
     post "/v1/keys" keys::create;
     get "/v1/keys" keys::list;
     delete "/v1/keys/{id}" keys::delete;
+    get "/v1/tenants" tenants::list;
     get "/v1/tenants/{id}" tenants::get;
     patch "/v1/tenants/{id}" tenants::update;
     post "/v1/deliveries/{id}/replay" replays::replay_delivery;
     post "/v1/urls/{id}/replay" replays::replay_url;
+    get "/v1/replays" replays::list;
     get "/v1/replays/{id}" replays::get;
+    get "/v1/explain" explain::explain;
     get "/v1/overview" activity::overview;
     get "/v1/attempts" activity::attempts;
+    get "/v1/audit" audit::list;
 }
 
 /// The only middleware is that of the turns: `response` and `problem` set all headers.

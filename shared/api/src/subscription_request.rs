@@ -3,7 +3,7 @@
 use holdfast_core::engine::{NewSubscription, SubscriptionPatch};
 use holdfast_core::rules::event_type::{self, MAX_SEGMENT_LEN, MAX_SEGMENTS};
 use holdfast_core::rules::filter::{Filter, Op};
-use holdfast_core::rules::url_form;
+use holdfast_core::rules::{signing, url_form};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -42,6 +42,12 @@ pub(crate) fn parse_create(body: &[u8], http_allowed: bool) -> Result<NewSubscri
     let description: Option<String> = fields.optional("description", STRING);
     fields.check_length("description", description.as_deref(), MAX_DESCRIPTION_CHARS);
     let active: Option<bool> = fields.optional("active", BOOLEAN);
+    let secret: Option<String> = fields.optional("secret", STRING);
+    if secret.as_deref().is_some_and(|secret| !signing::is_secret(secret)) {
+        // It does not repeat what was given: a secret that is nearly right is still one.
+        let detail = "must be whsec_ followed by 24 to 64 bytes in base64, with padding; leave it out to have one made";
+        fields.reject("secret", detail);
+    }
     errors.extend(fields.finish());
     match url {
         Some(url) if errors.is_empty() => Ok(NewSubscription {
@@ -52,6 +58,7 @@ pub(crate) fn parse_create(body: &[u8], http_allowed: bool) -> Result<NewSubscri
             auth_token,
             description,
             active: active.unwrap_or(true),
+            secret,
         }),
         _ => Err(Problem::invalid(errors)),
     }
@@ -80,6 +87,17 @@ pub(crate) fn parse_patch(body: &[u8], http_allowed: bool) -> Result<Subscriptio
     Ok(SubscriptionPatch { url, event_types, filters, filter_connector, auth_token, description, active })
 }
 
+/// Whether to ping a disabled URL. The body is optional.
+pub(crate) fn parse_ping(body: &[u8]) -> Result<bool, Problem> {
+    if body.trim_ascii().is_empty() {
+        return Ok(false);
+    }
+    let mut fields = Fields::of_body(body)?;
+    let force = fields.optional("force", BOOLEAN).unwrap_or(false);
+    let errors = fields.finish();
+    if errors.is_empty() { Ok(force) } else { Err(Problem::invalid(errors)) }
+}
+
 /// `None` only with an error.
 fn parse_url(given: &str, fields: &mut Fields<'_>, http_allowed: bool) -> Option<String> {
     let normalised = url_form::normalise(given, http_allowed);
@@ -97,6 +115,16 @@ fn check_types(types: Option<&[String]>, fields: &mut Fields<'_>, errors: &mut V
             "{} is not an event type; use a dotted name such as order.created, with * for one segment, or * alone, and up to \
              {MAX_SEGMENTS} segments of up to {MAX_SEGMENT_LEN} characters",
             quote(pattern)
+        );
+        errors.push(FieldError::new(format!("event_types[{index}]"), detail));
+    }
+    for (index, pattern) in
+        types.iter().enumerate().filter(|(_, pattern)| event_type::is_unknown_own(pattern))
+    {
+        let detail = format!(
+            "no event is of type {}; the types of Holdfast's own events are {}",
+            quote(pattern),
+            event_type::OWN.join(", ")
         );
         errors.push(FieldError::new(format!("event_types[{index}]"), detail));
     }

@@ -5,16 +5,17 @@ use axum::response::Response;
 use holdfast_core::engine::{PingError, RotateError, SubscribeError, UpdateError};
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::filter::{Connector, Filter};
+use holdfast_core::rules::health::UrlState;
 use serde::Serialize;
 
 use crate::Problem;
-use crate::auth::{Admin, ListScope};
+use crate::auth::{Admin, ListScope, Viewer};
 use crate::body::RequestBody;
 use crate::deliveries::AttemptResultJson;
 use crate::params::Params;
 use crate::path::PathId;
 use crate::response::{self, Time};
-use crate::subscription_request::{parse_create, parse_patch};
+use crate::subscription_request::{parse_create, parse_patch, parse_ping};
 
 /// What to do when a tenant has too many URLs.
 const FEWER_URLS: &str = "use one of them, or wait until those that no subscription has are removed";
@@ -58,7 +59,7 @@ impl<'a> SubscriptionJson<'a> {
 pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, Problem> {
     let http_allowed = admin.engine.settings().http_allowed;
     let (new, _held) = body.parse(move |body| parse_create(body, http_allowed)).await?;
-    let created = admin.engine.subscribe(&admin.tenant, new).await.map_err(|error| match error {
+    let created = admin.engine.subscribe(&admin.tenant, new, &admin.by).await.map_err(|error| match error {
         SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}; use that one.")),
         SubscribeError::TooMany => {
             Problem::conflict(format!("Not created: {error}; delete one that is not needed."))
@@ -77,16 +78,21 @@ pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, 
     Ok(response::json(StatusCode::CREATED, &SubscriptionJson { secret, ..SubscriptionJson::of(&created) }))
 }
 
-pub(crate) async fn list(scope: ListScope, params: Params) -> Result<Response, Problem> {
-    let engine = &scope.app.engine;
-    let load =
-        |tenant, after, limit| async move { Ok(engine.list_subscriptions(&tenant, after, limit).await?) };
+pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+    let url = params.url_or_id("url");
+    let (engine, url) = (&scope.app.engine, url.as_ref());
+    let load = |tenant, after, limit| async move {
+        Ok(match url {
+            Some(url) => engine.list_subscriptions_of(&tenant, url, after, limit).await?,
+            None => engine.list_subscriptions(&tenant, after, limit).await?,
+        })
+    };
     let page = scope.list("subscriptions", params, load).await?;
     Ok(response::list(&page, SubscriptionJson::of))
 }
 
-pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let found = admin.engine.get_subscription(&admin.tenant, &id.subscription()?).await?;
+pub(crate) async fn get(viewer: Viewer, id: PathId) -> Result<Response, Problem> {
+    let found = viewer.engine.get_subscription(&viewer.tenant, &id.subscription()?).await?;
     let subscription = found.ok_or_else(|| Problem::not_found("subscription"))?;
     Ok(response::ok(&SubscriptionJson::of(&subscription)))
 }
@@ -95,7 +101,7 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
     let id = id.subscription()?;
     let http_allowed = admin.engine.settings().http_allowed;
     let (patch, _held) = body.parse(move |body| parse_patch(body, http_allowed)).await?;
-    let updated = admin.engine.update_subscription(&admin.tenant, &id, patch).await;
+    let updated = admin.engine.update_subscription(&admin.tenant, &id, patch, &admin.by).await;
     let updated = updated.map_err(|error| match error {
         UpdateError::Unknown => Problem::not_found("subscription"),
         UpdateError::Equal(_) => {
@@ -112,7 +118,7 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
 }
 
 pub(crate) async fn rotate_secret(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let rotated = admin.engine.rotate_secret(&admin.tenant, &id.subscription()?).await;
+    let rotated = admin.engine.rotate_secret(&admin.tenant, &id.subscription()?, &admin.by).await;
     let rotated = rotated.map_err(|error| match error {
         RotateError::Unknown => Problem::not_found("subscription"),
         RotateError::TooMany(_) => {
@@ -125,7 +131,7 @@ pub(crate) async fn rotate_secret(admin: Admin, id: PathId) -> Result<Response, 
 }
 
 pub(crate) async fn delete(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    if admin.engine.delete_subscription(&admin.tenant, &id.subscription()?).await? {
+    if admin.engine.delete_subscription(&admin.tenant, &id.subscription()?, &admin.by).await? {
         Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
         Err(Problem::not_found("subscription"))
@@ -140,10 +146,15 @@ struct PingJson<'a> {
     result: AttemptResultJson<'a>,
 }
 
-pub(crate) async fn ping(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let attempt = admin.engine.ping(&admin.tenant, &id.subscription()?).await;
+pub(crate) async fn ping(admin: Admin, id: PathId, body: RequestBody) -> Result<Response, Problem> {
+    let id = id.subscription()?;
+    let (force, _held) = body.parse(parse_ping).await?;
+    let attempt = admin.engine.ping(&admin.tenant, &id, force).await;
     let attempt = attempt.map_err(|error| match error {
         PingError::Unknown => Problem::not_found("subscription"),
+        PingError::NotEnabled(UrlState::Disabled) => Problem::conflict(format!(
+            "Not sent: {error}; send {{\"force\": true}} to try it all the same, or enable it first."
+        )),
         PingError::NotEnabled(_) => Problem::conflict(format!("Not sent: {error}; enable it first.")),
         PingError::Unavailable(error) => error.into(),
     })?;

@@ -2,14 +2,16 @@
 
 use axum::response::Response;
 use holdfast_core::engine::{SetQuotasError, TenantView};
+use holdfast_core::ids::Tenant;
 use holdfast_core::rules::quota::{MAX_QUOTA, Quota, QuotaPatch, Quotas};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
 
-use crate::auth::{ManagedTenant, ReadableTenant};
+use crate::auth::{ListScope, ManagedTenant, Operator, ReadableTenant};
 use crate::body::RequestBody;
 use crate::fields::Fields;
+use crate::params::Params;
 use crate::{Problem, response};
 
 #[derive(Serialize)]
@@ -57,16 +59,34 @@ impl<'a> TenantJson<'a> {
     }
 }
 
+#[derive(Serialize)]
+struct TenantNameJson {
+    tenant: Tenant,
+}
+
+/// In the order of their names, with those of built-in keys.
+pub(crate) async fn list(operator: Operator, params: Params) -> Result<Response, Problem> {
+    // Like a list of all tenants, which no tenant is called.
+    let request = params.page("cursor", "tenants", &"*".into())?;
+    let scope = ListScope::of_all(operator.app);
+    let (tenants, next) = match operator.tenant {
+        Some(tenant) => (vec![tenant], None),
+        None => scope.tenants_after(request.after.map(|after| after.as_str().into()), request.limit).await?,
+    };
+    let items = tenants.into_iter().map(|tenant| TenantNameJson { tenant }).collect();
+    Ok(response::list_of(items, next.map(|next| request.cursors.encode(next.as_str()))))
+}
+
 pub(crate) async fn get(ReadableTenant { engine, tenant }: ReadableTenant) -> Result<Response, Problem> {
     Ok(response::ok(&TenantJson::of(&engine.view_tenant(&tenant).await?)))
 }
 
 pub(crate) async fn update(
-    ManagedTenant { engine, tenant }: ManagedTenant,
+    ManagedTenant { engine, tenant, by }: ManagedTenant,
     body: RequestBody,
 ) -> Result<Response, Problem> {
     let (patch, _held) = body.parse(parse_patch).await?;
-    let view = engine.set_quotas(&tenant, patch).await.map_err(|error| match error {
+    let view = engine.set_quotas(&tenant, patch, &by).await.map_err(|error| match error {
         SetQuotasError::NotCounted(quota) => Problem::invalid_field(
             quota.as_str(),
             "is for one machine only, because these bytes are not counted on AWS; leave it out",

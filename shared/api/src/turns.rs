@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::hash::Hash;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::ready;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use holdfast_core::engine::{Gate, GateLimits, Inside, yield_now};
+use holdfast_core::engine::{Gate, GateLimits, Inside, StepTurns, yield_now};
 use holdfast_core::ids::Tenant;
 
 use crate::auth::KeyHolder;
@@ -81,16 +81,12 @@ impl Turns {
     /// something.
     async fn run<T>(&self, slot: &TurnSlot, request: impl Future<Output = T>) -> T {
         let mut request = pin!(request);
-        let mut entering = None;
+        let mut turns = StepTurns::default();
         poll_fn(|context| {
             // Without a key, a request is answered at once.
             let Some(holder) = slot.holder() else { return request.as_mut().poll(context) };
-            let next = entering.get_or_insert_with(|| self.threads.enter(&holder, 1));
-            let turn = ready!(Pin::new(next).poll(context));
-            entering = None;
-            let polled = request.as_mut().poll(context);
-            drop(turn);
-            polled
+            let _turn = ready!(turns.poll_enter(&self.threads, &holder, context));
+            request.as_mut().poll(context)
         })
         .await
     }
@@ -206,7 +202,14 @@ pub(crate) async fn keep_until_sent(
 ) -> Response {
     let slot = TurnSlot::default();
     request.extensions_mut().insert(slot.clone());
+    // The query may hold what a person searches for, so it is not logged.
+    let named = tracing::enabled!(tracing::Level::DEBUG)
+        .then(|| (request.method().clone(), request.uri().path().to_owned()));
     let response = app.turns.run(&slot, next.run(request)).await;
+    if let Some((method, path)) = named {
+        let holder = slot.holder();
+        tracing::debug!(%method, path, status = response.status().as_u16(), ?holder, "api.request");
+    }
     let Taken { turn, holder } = std::mem::take(&mut *slot.lock());
     // What needs no key is the same for all and in memory anyway.
     let Some(holder) = holder else { return response };

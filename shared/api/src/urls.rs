@@ -1,14 +1,19 @@
 //! `/v1/urls`
 
 use axum::response::Response;
-use holdfast_core::engine::{ChangeUrlStateError, Engine, UrlStateChange, UrlView};
+use holdfast_core::engine::{
+    ChangeUrlStateError, Engine, TroubleSort, UrlDetails, UrlFilter, UrlStateChange, UrlView,
+};
 use holdfast_core::ids::{JobId, Tenant, UrlId};
+use holdfast_core::ports::Order;
 use holdfast_core::records::HistoryEntry;
 use holdfast_core::rules::health::{OperatorAction, UrlState};
+use holdfast_core::rules::last_failure::{AttemptError, ErrorKind};
+use holdfast_core::rules::url_form;
 use serde::Serialize;
 
 use crate::Problem;
-use crate::auth::{Admin, ListScope};
+use crate::auth::{Admin, ListScope, Viewer};
 use crate::body::RequestBody;
 use crate::fields::Fields;
 use crate::params::Params;
@@ -31,6 +36,12 @@ struct UrlJson<'a> {
     window_first_attempts: u64,
     window_first_failures: u64,
     last_success_at: Option<Time>,
+    last_failure_at: Option<Time>,
+    last_error: Option<LastErrorJson<'a>>,
+    failing: bool,
+    failing_since: Option<Time>,
+    recent_ms: Option<u32>,
+    subscriptions: Option<u64>,
     next_probe_at: Option<Time>,
     generation: u64,
     releasing: bool,
@@ -43,9 +54,26 @@ struct UrlJson<'a> {
 /// Left out in lists.
 #[derive(Serialize)]
 struct UrlDetailsJson<'a> {
+    waiting: u64,
+    waiting_more: bool,
     parked: u64,
     parked_more: bool,
+    oldest_expiry: Option<Time>,
     history: Vec<StateChangeJson<'a>>,
+}
+
+/// Why the last failed attempt failed.
+#[derive(Serialize)]
+pub(crate) struct LastErrorJson<'a> {
+    kind: ErrorKind,
+    status: Option<u16>,
+    text: &'a str,
+}
+
+impl<'a> LastErrorJson<'a> {
+    pub(crate) fn of(error: &'a AttemptError) -> LastErrorJson<'a> {
+        LastErrorJson { kind: error.kind, status: error.status, text: &error.text }
+    }
 }
 
 #[derive(Serialize)]
@@ -69,7 +97,7 @@ struct StateChangeJson<'a> {
 impl<'a> UrlJson<'a> {
     fn of(view: &'a UrlView) -> UrlJson<'a> {
         let health = &view.url.health;
-        let history = view.history.as_deref().unwrap_or_default();
+        let last_failure = health.last_failure.as_ref();
         UrlJson {
             id: view.url.id.as_str(),
             url: &view.url.url,
@@ -82,15 +110,30 @@ impl<'a> UrlJson<'a> {
             window_first_attempts: health.window_first_attempts,
             window_first_failures: health.window_first_failures,
             last_success_at: health.last_success_at.map(Time),
+            last_failure_at: last_failure.map(|last| Time(last.at)),
+            last_error: last_failure.map(|last| LastErrorJson::of(&last.error)),
+            failing: health.failing,
+            failing_since: health.failing_since.map(Time),
+            recent_ms: health.silent_since().map(|_| view.url.recent_ms),
+            subscriptions: view.url.subscriptions,
             next_probe_at: health.next_probe_at.map(Time),
             generation: health.generation,
             releasing: view.url.releasing.is_some(),
-            details: view.parked.map(|(parked, parked_more)| UrlDetailsJson {
-                parked,
-                parked_more,
-                history: history.iter().map(StateChangeJson::of).collect(),
-            }),
+            details: view.details.as_ref().map(UrlDetailsJson::of),
             release: None,
+        }
+    }
+}
+
+impl<'a> UrlDetailsJson<'a> {
+    fn of(details: &'a UrlDetails) -> UrlDetailsJson<'a> {
+        UrlDetailsJson {
+            waiting: details.waiting.count,
+            waiting_more: details.waiting.more,
+            parked: details.parked.count,
+            parked_more: details.parked.more,
+            oldest_expiry: details.oldest_expiry.map(Time),
+            history: details.history.iter().map(StateChangeJson::of).collect(),
         }
     }
 }
@@ -103,17 +146,76 @@ impl<'a> StateChangeJson<'a> {
 
 const STATES: [UrlState; 3] = [UrlState::Enabled, UrlState::Disabled, UrlState::Frozen];
 
-pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+const SORTS: [TroubleSort; 2] = [TroubleSort::FailingSince, TroubleSort::LastFailureAt];
+pub(crate) const ORDERS: [Order; 2] = [Order::Ascending, Order::Descending];
+
+pub(crate) fn order_name(order: Order) -> &'static str {
+    match order {
+        Order::Ascending => "asc",
+        Order::Descending => "desc",
+    }
+}
+
+/// What to list. Each filter has a list or an index of its own, so only `sort` and `order` go together with another one.
+pub(crate) fn parse_filter(params: &mut Params) -> UrlFilter {
     let state = params.one_of("state", &STATES, UrlState::as_str);
-    let engine = &scope.app.engine;
+    let is_failing = params.one_of("failing", &[true], |_| "true").is_some();
+    let sort = params.one_of("sort", &SORTS, TroubleSort::as_str);
+    let order = params.one_of("order", &ORDERS, order_name);
+    let url = params.filter("url");
+    if url.is_some() && is_failing {
+        params.reject_beside("failing", "url");
+    }
+    if let (true, Some(other)) =
+        (state.is_some(), if is_failing { Some("failing") } else { url.as_ref().map(|_| "url") })
+    {
+        params.reject_beside("state", other);
+    }
+    for (name, is_given) in [("sort", sort.is_some()), ("order", order.is_some())] {
+        if is_given && !is_failing {
+            params.reject(name, "is only known for URLs in trouble; add failing=true, or leave it out");
+        }
+    }
+    match (url, state) {
+        (Some(url), _) => parse_url_filter(&url, params),
+        (None, _) if is_failing => {
+            UrlFilter::Failing(sort.unwrap_or(TroubleSort::FailingSince), order.unwrap_or(Order::Ascending))
+        }
+        (None, Some(state)) => UrlFilter::State(state),
+        (None, None) => UrlFilter::All,
+    }
+}
+
+/// A URL, or the beginning of URLs, before `*`.
+fn parse_url_filter(given: &str, params: &mut Params) -> UrlFilter {
+    let prefix = given.strip_suffix('*');
+    let text = prefix.unwrap_or(given);
+    // Without a path, the host may not be complete.
+    let has_path = text.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    if let (Some(prefix), false) = (prefix, has_path) {
+        return UrlFilter::Prefix(prefix.to_ascii_lowercase());
+    }
+    match (url_form::normalise(text, true), prefix) {
+        (Ok(url), Some(_)) => UrlFilter::Prefix(url),
+        (Ok(url), None) => UrlFilter::Exact(UrlId::of(&url)),
+        (Err(error), _) => {
+            params.reject("url", error.to_string());
+            UrlFilter::All
+        }
+    }
+}
+
+pub(crate) async fn list(scope: ListScope, mut params: Params) -> Result<Response, Problem> {
+    let filter = parse_filter(&mut params);
+    let (engine, filter) = (&scope.app.engine, &filter);
     let load =
-        |tenant, after, limit| async move { Ok(engine.list_urls(&tenant, state, after, limit).await?) };
+        |tenant, after, limit| async move { Ok(engine.list_urls(&tenant, filter, after, limit).await?) };
     let page = scope.list("urls", params, load).await?;
     Ok(response::list(&page, UrlJson::of))
 }
 
-pub(crate) async fn get(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let found = admin.engine.view_url(&admin.tenant, &id.url()?).await?;
+pub(crate) async fn get(viewer: Viewer, id: PathId) -> Result<Response, Problem> {
+    let found = viewer.engine.view_url(&viewer.tenant, &id.url()?).await?;
     let view = found.ok_or_else(|| Problem::not_found("URL"))?;
     Ok(response::ok(&UrlJson::of(&view)))
 }

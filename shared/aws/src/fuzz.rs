@@ -13,6 +13,8 @@ pub mod gateway {
             include_bytes!("../../../functions/ingest/events/post.json"),
             include_bytes!("../../../functions/ingest/events/post-base64.json"),
             include_bytes!("../../../functions/admin/events/list-urls.json"),
+            br#"{"version":"2.0","rawPath":"/","requestContext":{"http":{"method":"POST"}},"body":"YQ==Yg==","isBase64Encoded":true}"#,
+            br#"{"version":"2.0","rawPath":"/","requestContext":{"http":{"method":"POST"}},"routeKey":"\ud800"}"#,
             br#"{"version":"2.0","rawPath":"/v1/events/a b%2Fc/\"?#","rawQueryString":"a=b c&d=\u00e9#","headers":{"x":"\n"},"requestContext":{"http":{"method":"GET"}},"body":"8J+OiQ==","isBase64Encoded":true}"#,
         ]
     }
@@ -21,7 +23,8 @@ pub mod gateway {
     pub fn check(input: &[u8]) {
         let Ok(text) = std::str::from_utf8(input) else { return };
         let Ok(request) = request(text) else { return };
-        let event: Value = serde_json::from_str(text).expect("a request was JSON");
+        // A field that is not read may hold what has no value, such as half of a surrogate pair.
+        let Ok(event) = serde_json::from_str::<Value>(text) else { return };
         let path = request.uri().path();
         assert!(path.starts_with('/') && path.is_ascii() && request.uri().host().is_none(), "{path}");
         // API Gateway's paths begin with a slash.
@@ -30,7 +33,8 @@ pub mod gateway {
         assert!(!id.contains('/'), "the id of an event is one segment: {path}");
         let body = event["body"].as_str().unwrap_or_default();
         if event["isBase64Encoded"] == true {
-            assert_eq!(data_encoding::BASE64.encode(request.body()), body);
+            // Not encoded again: pieces with their own padding can be decoded, and are one piece then.
+            assert_eq!(data_encoding::BASE64.decode(body.as_bytes()).as_deref(), Ok(&**request.body()));
         } else {
             assert_eq!(request.body(), body);
         }
@@ -140,37 +144,13 @@ HOLDFAST_LOG_LEVEL=info";
 
 #[cfg(test)]
 mod tests {
-    use holdfast_sim::mutate::{Edit, mutate};
-    use proptest::prelude::*;
-
     use super::*;
 
-    /// Nearly valid input, and now and then any bytes at all.
-    fn hostile(seeds: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
-        let mutated = (any::<usize>(), prop::collection::vec(any::<Edit>(), 0..8));
-        prop_oneof![
-            9 => mutated.prop_map(move |(pick, edits)| mutate(&seeds, pick, &edits)),
-            1 => prop::collection::vec(any::<u8>(), 0..200),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
-
+    holdfast_sim::test_hostile_input! {
+        1_000,
         #[cfg(feature = "api")]
-        #[test]
-        fn events_of_api_gateway(input in hostile(gateway::seeds())) {
-            gateway::check(&input);
-        }
-
-        #[test]
-        fn text_from_queues(input in hostile(queue_text::seeds())) {
-            queue_text::check(&input);
-        }
-
-        #[test]
-        fn settings_of_functions(input in hostile(settings::seeds())) {
-            settings::check(&input);
-        }
+        events_of_api_gateway => gateway,
+        text_from_queues => queue_text,
+        settings_of_functions => settings,
     }
 }

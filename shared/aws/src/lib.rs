@@ -7,6 +7,8 @@ pub mod config;
 pub mod connect;
 mod counting;
 mod deadline;
+#[cfg(feature = "feed")]
+mod feed;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 #[cfg(feature = "api")]
@@ -17,6 +19,7 @@ pub mod metrics;
 mod operator_key;
 pub mod queue;
 pub mod start;
+mod state_counts;
 mod store;
 mod sweeping;
 mod wiring;
@@ -24,8 +27,11 @@ mod wiring;
 pub use activity::flush_activity;
 pub use counting::RequestCounter;
 pub use deadline::Deadline;
+#[cfg(feature = "feed")]
+pub use feed::SnsFeed;
 #[cfg(feature = "api")]
 pub use operator_key::OperatorKey;
+pub use state_counts::StateCounter;
 pub use store::DynamoStore;
 pub use sweeping::{SweepFailed, sweep};
 pub use wiring::Cloud;

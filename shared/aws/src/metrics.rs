@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use holdfast_core::engine::{Counters, SweepReport};
+use holdfast_core::engine::{Counters, StateCounts, SweepReport};
 use holdfast_core::time::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -13,13 +13,21 @@ const NAMESPACE: &str = "Holdfast";
 pub enum Unit {
     Count,
     Seconds,
+    Milliseconds,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
     pub name: &'static str,
     pub unit: Unit,
-    pub value: u64,
+    pub value: Measured,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measured {
+    One(u64),
+    /// CloudWatch takes up to 100, and has their percentiles.
+    Each(Vec<u32>),
 }
 
 /// The metrics of a batch. Alarms compare the first four with each other and need their zeros too: CloudWatch has no value for a metric
@@ -33,6 +41,7 @@ pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> V
         ("MessagesGivenBack", given_back as u64),
     ];
     let mut metrics: Vec<Metric> = always.into_iter().map(|(name, value)| count(name, value)).collect();
+    metrics.extend(of_posts(counters));
     let slow = counters.sent_to_slow_queue;
     metrics.extend((slow > 0).then(|| count("SentToSlowQueue", slow)));
     metrics.extend(of_trouble(counters));
@@ -40,17 +49,56 @@ pub fn of_batch(counters: Counters, given_back: usize, dead_letters: usize) -> V
     metrics
 }
 
+/// What was accepted: by the API, and of Holdfast's own events by deliver-retry.
+#[must_use]
+pub fn of_posts(counters: Counters) -> Option<Metric> {
+    (counters.events_accepted > 0).then(|| count("EventsAccepted", counters.events_accepted))
+}
+
+/// How long the attempts of a batch took: of the first 100.
+#[must_use]
+pub fn latencies(ms: Vec<u32>) -> Option<Metric> {
+    let value = Measured::Each(ms);
+    (value != Measured::Each(Vec::new())).then_some(Metric {
+        name: "AttemptMilliseconds",
+        unit: Unit::Milliseconds,
+        value,
+    })
+}
+
+/// How many deliveries and URLs are in each state now. Nothing while all are zero, because every metric of a month costs.
+#[must_use]
+pub fn of_states(counts: StateCounts) -> Vec<Metric> {
+    let found = [
+        ("Waiting", counts.waiting),
+        ("Parked", counts.parked),
+        ("Dead", counts.dead),
+        ("UrlsDisabled", counts.urls_disabled),
+        ("UrlsFrozen", counts.urls_frozen),
+    ];
+    if found.iter().all(|(_, value)| *value == 0) {
+        return Vec::new();
+    }
+    let mut metrics: Vec<Metric> = found.into_iter().map(|(name, value)| count(name, value)).collect();
+    metrics.extend(counts.more.then(|| count("CountsTruncated", 1)));
+    metrics
+}
+
 /// How late the message of a batch is handled that was due first.
 #[must_use]
 pub fn handled_overdue(overdue: Duration) -> Metric {
-    Metric { name: "HandledOverdueSeconds", unit: Unit::Seconds, value: overdue.as_secs() }
+    Metric { name: "HandledOverdueSeconds", unit: Unit::Seconds, value: Measured::One(overdue.as_secs()) }
 }
 
-/// What went wrong, without what is zero.
+/// What went wrong, or well again, without what is zero.
 fn of_trouble(counters: Counters) -> impl Iterator<Item = Metric> {
     let counts = [
         ("HealthWritesDropped", counters.health_writes_dropped),
         ("TicketsNotSent", counters.tickets_not_sent),
+        ("UrlsFailing", counters.urls_failing),
+        ("UrlsRecovered", counters.urls_recovered),
+        ("DeliveriesDead", counters.deliveries_dead),
+        ("EventsNotPublished", counters.events_not_published),
     ];
     counts.into_iter().filter(|(_, value)| *value > 0).map(|(name, value)| count(name, value))
 }
@@ -60,7 +108,7 @@ fn of_trouble(counters: Counters) -> impl Iterator<Item = Metric> {
 pub fn of_sweep(report: SweepReport, counters: Counters) -> Vec<Metric> {
     let oldest_s = report.oldest_overdue.as_secs();
     let mut metrics = vec![
-        Metric { name: "OldestOverdueSeconds", unit: Unit::Seconds, value: oldest_s },
+        Metric { name: "OldestOverdueSeconds", unit: Unit::Seconds, value: Measured::One(oldest_s) },
         count("LookedAt", report.looked_at as u64),
     ];
     if report.failed > 0 {
@@ -71,7 +119,7 @@ pub fn of_sweep(report: SweepReport, counters: Counters) -> Vec<Metric> {
 }
 
 fn count(name: &'static str, value: u64) -> Metric {
-    Metric { name, unit: Unit::Count, value }
+    Metric { name, unit: Unit::Count, value: Measured::One(value) }
 }
 
 /// One line of JSON.
@@ -86,7 +134,13 @@ pub fn line(stack: &str, at: Timestamp, metrics: &[Metric]) -> String {
         "CloudWatchMetrics": [{ "Namespace": NAMESPACE, "Dimensions": [["Stack"]], "Metrics": described }],
     });
     let mut members = Map::from_iter([("_aws".to_owned(), metadata), ("Stack".to_owned(), json!(stack))]);
-    members.extend(metrics.iter().map(|metric| (metric.name.to_owned(), json!(metric.value))));
+    members.extend(metrics.iter().map(|metric| {
+        let value = match &metric.value {
+            Measured::One(value) => json!(value),
+            Measured::Each(values) => json!(values),
+        };
+        (metric.name.to_owned(), value)
+    }));
     Value::Object(members).to_string()
 }
 
@@ -130,6 +184,30 @@ mod tests {
             "DeadLetters": 1,
         });
         assert_eq!(read(&of_batch(counters, 0, 1)), expected);
+    }
+
+    #[test]
+    fn latencies_are_a_list_and_missing_without_attempts() {
+        let printed = read(&latencies(vec![7, 1_200]).into_iter().collect::<Vec<_>>());
+        assert_eq!(printed["AttemptMilliseconds"], json!([7, 1_200]));
+        assert_eq!(printed["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Milliseconds");
+        assert_eq!(latencies(Vec::new()), None);
+    }
+
+    #[test]
+    fn states_are_reported_together_or_not_at_all() {
+        assert_eq!(of_states(StateCounts { urls_enabled: 5, more: true, ..StateCounts::default() }), []);
+        let counts = StateCounts { parked: 3, urls_frozen: 1, more: true, ..StateCounts::default() };
+        let printed = read(&of_states(counts));
+        assert_eq!(
+            (&printed["Waiting"], &printed["Parked"], &printed["Dead"]),
+            (&json!(0), &json!(3), &json!(0))
+        );
+        assert_eq!((&printed["UrlsDisabled"], &printed["UrlsFrozen"]), (&json!(0), &json!(1)));
+        assert_eq!(printed["CountsTruncated"], 1);
+        assert_eq!(of_posts(Counters::default()), None);
+        let accepted = of_posts(Counters { events_accepted: 2, ..Counters::default() });
+        assert_eq!(accepted, Some(count("EventsAccepted", 2)));
     }
 
     #[test]

@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use holdfast_core::engine::{Engine, Ports, Settings};
+#[cfg(feature = "feed")]
+use holdfast_core::ports::Feed;
 use holdfast_core::ports::{Clock, Entropy, NotCounted, Sender};
 use holdfast_core::rules::guard::EgressPolicy;
 use holdfast_host::{MachineClock, OsEntropy};
 
 use crate::config::{Config, Faults};
 use crate::connect::{self, Timeouts};
+#[cfg(feature = "feed")]
+use crate::feed::SnsFeed;
 use crate::queue::SqsQueue;
 use crate::store::DynamoStore;
 
@@ -49,6 +53,13 @@ impl Cloud {
     #[must_use]
     pub fn queue(&self) -> Arc<SqsQueue> {
         Arc::clone(&self.queue)
+    }
+
+    /// The feed of events for operators, if there is a topic for it. Makes no request.
+    #[cfg(feature = "feed")]
+    #[must_use]
+    pub fn feed(&self, topic_arn: Option<&str>) -> Option<Arc<dyn Feed>> {
+        topic_arn.map(|arn| Arc::new(SnsFeed::new(&self.sdk, arn)) as Arc<dyn Feed>)
     }
 
     /// `sender` builds the sender of attempts from their timeout, the egress policy and the clock.

@@ -49,6 +49,8 @@ id!(/// Names one step of the release of a URL, or of a bulk replay.
     StepId);
 id!(/// `key_` and 26 characters, derived from the key's hash.
     KeyId);
+id!(/// `aud_` and 26 characters, in the order of time.
+    AuditId);
 
 /// 128 bits as 26 lower-case letters and digits: safe in headers, paths, shells and keys, and in the order of the bytes.
 fn short(bytes: [u8; 16]) -> String {
@@ -131,6 +133,13 @@ impl KeyId {
     }
 }
 
+impl AuditId {
+    #[must_use]
+    pub fn new(at: Timestamp, random: [u8; 16]) -> Self {
+        AuditId(format!("aud_{}", short(timed(at, random))))
+    }
+}
+
 impl UrlId {
     #[must_use]
     pub fn of(normalised_url: &str) -> Self {
@@ -157,6 +166,19 @@ pub fn new_event_id(now: Timestamp, random: [u8; 16]) -> String {
 pub fn change_event_id(url_id: &UrlId, generation: u64, at: Timestamp) -> String {
     let hash = hash(&[b"change", url_id.as_str().as_bytes(), &generation.to_be_bytes()]);
     format!("evt_{}", short(timed(at, hash)))
+}
+
+/// The id of the event that tells of the trouble of a URL, by the number of its note.
+#[must_use]
+pub fn trouble_event_id(url_id: &UrlId, number: u64, at: Timestamp) -> String {
+    let hash = hash(&[b"trouble", url_id.as_str().as_bytes(), &number.to_be_bytes()]);
+    format!("evt_{}", short(timed(at, hash)))
+}
+
+/// The id of the event that tells of the deliveries that died at a URL in one period.
+#[must_use]
+pub fn deaths_event_id(url_id: &UrlId, period: Timestamp) -> String {
+    format!("evt_{}", short(timed(period, hash(&[b"deaths", url_id.as_str().as_bytes()]))))
 }
 
 /// When a generated id was made, which is when its event was accepted: such an event is found without a record of its own.

@@ -193,3 +193,22 @@ fn the_workflow_checks_the_minimum_rust_version() {
         workflow.lines().filter_map(|line| line.trim().strip_prefix("RUSTUP_TOOLCHAIN: ")).collect();
     assert_eq!(toolchains, [format!("{:?}", env!("CARGO_PKG_RUST_VERSION"))]);
 }
+
+/// `cargo run` builds no AWS SDK, so a release has to ask for the commands that need it.
+#[test]
+fn release_builds_have_the_aws_commands_and_the_start_command_does_not_build_them() {
+    const BUILD: &str = "cargo build --release --locked -p holdfast --features aws";
+    let read = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let commands = |text: &str| -> Vec<String> {
+        let commands = text.lines().map(|line| line.trim().trim_start_matches("run: ").to_owned());
+        commands.filter(|command| command.starts_with("cargo ")).collect()
+    };
+    assert_eq!(commands(&read(".github/workflows/release.yml")), [BUILD]);
+    assert_eq!(commands(&read(".github/RELEASING.md")), [BUILD]);
+    let start = commands(&read("README.md"));
+    assert_eq!(start.first().map(String::as_str), Some("cargo run"));
+    assert!(start.iter().all(|command| !command.contains("--features")), "{start:?}");
+    // `tests_on_one_machine_build_no_aws_sdk` checks what that builds; here, that the feature brings what was left out.
+    let with_feature = test_dependencies(&["-p", "holdfast", "--features", "aws"]);
+    assert!(with_feature.iter().any(is_of_aws));
+}

@@ -10,16 +10,18 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::client::proxy::matcher::Matcher;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::TokioTimer;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::busy::BusySteps;
 use crate::certificates::ShortChains;
 use crate::config::EgressConfig;
 use crate::connector::{Connector, ProxyRoute};
 use crate::idle::IdleConnections;
 use crate::meter::{Meter, MeteredAttempt};
 use crate::resolver::GuardedResolver;
+use crate::tasks::ConnectionTasks;
 
 /// How much of a response's head is held at a time.
 pub(crate) const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -66,8 +68,9 @@ impl HttpClient {
         };
         let proxy_auth = proxy.as_ref().and_then(|proxy| proxy.auth.clone());
         let idle = IdleConnections::new(config.pool_max_idle);
-        let connector = Connector::new(resolver, tls(config)?, proxy, config.timeout, idle);
-        let client = Client::builder(TokioExecutor::new())
+        let busy = BusySteps::new(std::thread::available_parallelism().map_or(1, usize::from));
+        let connector = Connector::new(resolver, tls(config)?, proxy, config.timeout, idle, busy.clone());
+        let client = Client::builder(ConnectionTasks::new(busy))
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(config.pool_idle_timeout)

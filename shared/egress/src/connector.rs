@@ -17,7 +17,7 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use crate::handshakes::Handshakes;
+use crate::busy::BusySteps;
 use crate::idle::IdleConnections;
 use crate::meter::Metered;
 use crate::overtaken::Overtaken;
@@ -49,7 +49,7 @@ pub(crate) struct Connector {
     route: Route,
     /// Ends a connection that is still opened after its attempt has ended.
     timeout: Duration,
-    handshakes: Handshakes,
+    busy: BusySteps,
     overtaken: Overtaken,
 }
 
@@ -73,6 +73,7 @@ impl Connector {
         proxy: Option<ProxyRoute>,
         timeout: Duration,
         idle: Arc<IdleConnections>,
+        busy: BusySteps,
     ) -> Connector {
         let mut tcp = HttpConnector::new_with_resolver(resolver.clone());
         tcp.enforce_http(false);
@@ -95,8 +96,7 @@ impl Connector {
                 Route::Proxy { uri: proxy.uri, to_proxy, tunnel: Box::new(with_tls(tunnel, tls)) }
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Connector { route, timeout, handshakes: Handshakes::new(threads), overtaken: Overtaken::new() }
+        Connector { route, timeout, busy, overtaken: Overtaken::new() }
     }
 }
 
@@ -134,7 +134,7 @@ impl Service<Uri> for Connector {
         };
         let timeout = self.timeout;
         let tenant = resolver::current_tenant();
-        let connecting = self.handshakes.in_turns(tenant.clone(), connecting);
+        let connecting = self.busy.in_turns(tenant.clone(), connecting);
         let connecting = self.overtaken.limit(tenant, connecting);
         Box::pin(async move {
             let connected = tokio::time::timeout(timeout, connecting).await;

@@ -171,36 +171,12 @@ pub mod certificates {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_sim::mutate::{Edit, mutate};
-    use proptest::prelude::*;
-
     use super::*;
 
-    /// Nearly valid input, and now and then any bytes at all.
-    fn hostile(seeds: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
-        let mutated = (any::<usize>(), prop::collection::vec(any::<Edit>(), 0..8));
-        prop_oneof![
-            9 => mutated.prop_map(move |(pick, edits)| mutate(&seeds, pick, &edits)),
-            1 => prop::collection::vec(any::<u8>(), 0..200),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn answers_of_receivers(input in hostile(response::seeds())) {
-            response::check(&input);
-        }
-
-        #[test]
-        fn retry_after_and_text(input in hostile(text::seeds())) {
-            text::check(&input);
-        }
-
-        #[test]
-        fn certificates_of_receivers(input in hostile(certificates::seeds())) {
-            certificates::check(&input);
-        }
+    holdfast_sim::test_hostile_input! {
+        500,
+        answers_of_receivers => response,
+        retry_after_and_text => text,
+        certificates_of_receivers => certificates,
     }
 }

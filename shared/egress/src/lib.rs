@@ -19,10 +19,11 @@
 //!   [`MAX_RESPONSE_BYTES`] of them as the response's body, and [`MAX_EXCERPT_BYTES`] are kept as text in which nothing is invisible.
 //!
 //! `connector` opens connections whose bytes `meter` counts, `client` sends requests on them, `idle` limits how many are kept, and `overtaken`
-//! how many are opened without an attempt that waits for them. `lookup` asks the name servers, `names`
+//! how many are opened without an attempt that waits for them. `busy` and `tasks` divide the processor between connections. `lookup` asks the name servers, `names`
 //! shares, caches and limits look-ups, `resolver` checks their answers, and `sources` whether they can be reached. `sender` makes the attempt, `response`, `retry_after` and
 //! `text` read the response, and `failure` describes what went wrong.
 
+mod busy;
 mod certificates;
 mod client;
 mod config;
@@ -30,7 +31,6 @@ mod connector;
 mod failure;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod handshakes;
 mod idle;
 mod lookup;
 mod meter;
@@ -41,6 +41,7 @@ mod response;
 mod retry_after;
 mod sender;
 mod sources;
+mod tasks;
 mod text;
 
 pub use client::BuildError;

@@ -70,6 +70,7 @@ fn first_attempt(event_id: &str, url: u64) -> Message {
         url_id: UrlId::of(&format!("https://example.com/{url}")),
         body: Some(Bytes::from(vec![b'x'; BODY_BYTES])),
         again: false,
+        trace: None,
     })
 }
 
@@ -93,6 +94,7 @@ fn logged(first: FirstAttempt) -> LoggedDelivery {
         accepted_at: first.accepted_at,
         url_id: first.url_id,
         url: "https://example.com/".to_owned(),
+        trace: None,
     };
     LoggedDelivery { delivery, attempt }
 }

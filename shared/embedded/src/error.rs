@@ -39,7 +39,7 @@ pub(crate) enum Failure {
     Sqlite(#[from] rusqlite::Error),
     #[error(transparent)]
     FileLost(#[from] Arc<FileLost>),
-    #[error("the writing thread has ended")]
+    #[error("the database is closed")]
     Closed,
     #[error(transparent)]
     Store(#[from] StoreError),

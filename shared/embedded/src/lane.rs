@@ -39,10 +39,12 @@ pub(crate) fn in_jobs<T>(rows: impl IntoIterator<Item = T>, cost: impl Fn(&T) ->
     jobs
 }
 
+/// Stands for Holdfast itself among the tenants. None of them has an empty name.
+pub(crate) const OWN: &str = "";
+
 impl Lane {
-    /// No tenant has an empty name.
     pub(crate) fn own() -> Lane {
-        Lane::of_tenant("")
+        Lane::of_tenant(OWN)
     }
 
     pub(crate) fn of_tenant(tenant: &str) -> Lane {
@@ -63,7 +65,12 @@ impl Lane {
 
     /// A tenant's records have its name in their partition, right after the kind of thing.
     pub(crate) fn of_record(key: &Key) -> Lane {
-        Lane::of_tenant(key.partition.split('#').nth(1).unwrap_or_default())
+        Lane::of_partition(&key.partition)
+    }
+
+    /// The same for a partition of the records or of a list.
+    pub(crate) fn of_partition(partition: &str) -> Lane {
+        Lane::of_tenant(partition.split('#').nth(1).unwrap_or(OWN))
     }
 }
 

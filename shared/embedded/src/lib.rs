@@ -16,6 +16,7 @@ mod marker;
 mod options;
 mod probe;
 mod queue;
+mod read_pool;
 mod readers;
 mod rows;
 mod schema;
@@ -23,6 +24,8 @@ mod store;
 mod unreadable;
 mod writer;
 
+#[cfg(test)]
+mod cold_reads_tests;
 #[cfg(test)]
 mod full_disk_tests;
 #[cfg(test)]
@@ -67,14 +70,14 @@ impl Embedded {
 
     /// For a caller whose clock needs a value from the database, and who therefore opens the database first.
     pub fn new(database: Database, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
-        let readers = Arc::new(Readers::open(&database, options.readers)?);
+        let readers = Arc::new(Readers::open(&database, options.readers, Arc::clone(&clock))?);
         let mirrors = queue::Mirrors::new(&options, database.opens);
         let next_id = mirrors.open(&database)?;
         let writer = Arc::new(Writer::start(database, Arc::clone(&clock), {
             let mirrors = mirrors.clone();
             move |connection: &_, has_time: &mut _| mirrors.refill(connection, has_time)
         })?);
-        let store = EmbeddedStore { writer: Arc::clone(&writer), readers: Arc::clone(&readers) };
+        let store = EmbeddedStore::new(Arc::clone(&writer), Arc::clone(&readers));
         let queue = Arc::new(EmbeddedQueue {
             writer: Arc::clone(&writer),
             readers: Arc::clone(&readers),
@@ -94,12 +97,15 @@ impl Embedded {
     }
 
     /// Reads at most `limit` rows after the cursor and compares their checksums: one step of a check of everything.
-    pub fn check_step(&self, after: CheckCursor, limit: usize) -> Result<CheckStep, StoreError> {
-        Ok(self.store.readers.read(|connection| check::step(connection, after, limit))?)
+    pub async fn check_step(&self, after: CheckCursor, limit: usize) -> Result<CheckStep, StoreError> {
+        let step = move |connection: &_| check::step(connection, after, limit);
+        Ok(self.store.readers.read(lane::OWN, step).await?)
     }
 
     /// Finishes all writes, moves the write-ahead log into the file and stops. Later writes fail. Blocks until it is done.
     pub fn close(&self) {
+        // A read would keep the write-ahead log from being moved.
+        self.store.readers.stop();
         let job = queue::CloseJob { mirrors: self.queue.mirrors.clone() };
         self.writer.submit_only(lane::Lane::own(), Box::new(job));
         self.writer.stop();

@@ -21,6 +21,7 @@ pub struct Options {
     /// How many bytes of bodies can be in flight in each queue: an attempt holds its body. A tenant may have a quarter of
     /// what others leave of them, and always a little.
     pub in_flight_bytes: u64,
+    /// How many reads run on the threads of callers at the same time, and how many on threads of their own.
     pub readers: usize,
 }
 
@@ -34,7 +35,7 @@ impl Default for Options {
             memory_messages: 100_000,
             group_messages: 1_000,
             memory_bytes: 64 << 20,
-            in_flight_bytes: 256 << 20,
+            in_flight_bytes: 64 << 20,
             readers: 4,
         }
     }

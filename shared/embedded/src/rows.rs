@@ -15,6 +15,7 @@ pub(crate) struct Row {
     listed: Option<Listed>,
     by_state: Option<StateEntry>,
     remove_at: Option<i64>,
+    counted_bytes: Option<i64>,
     /// The body that a delivery which is waiting or parked holds on to.
     holds: Option<BodyKey>,
 }
@@ -26,14 +27,23 @@ impl Row {
         let data = record.encode();
         Row {
             checksum: checksum::of(&key_bytes(&key), &data),
-            data,
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
             listed: entries.listed,
             by_state: entries.by_state,
             remove_at: entries.remove_at.map(|at| at.as_millis()),
+            counted_bytes: Some(record.counted_bytes(data.len()) as i64).filter(|bytes| *bytes > 0),
             holds: held_body(record),
+            data,
             key,
         }
+    }
+
+    pub(crate) fn key(&self) -> &Key {
+        &self.key
+    }
+
+    pub(crate) fn data_bytes(&self) -> usize {
+        self.data.len()
     }
 
     /// How much it keeps the writing thread busy.
@@ -48,16 +58,17 @@ impl Row {
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
                                       by_subscription, list_sort, by_state, state_sort, remove_at, format, data,
-                                      checksum, waiting_bytes)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14,
-                         (SELECT length(body) FROM bodies WHERE tenant = ?15 AND event_key = ?16))
+                                      checksum, counted_bytes, waiting_bytes)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+                         (SELECT length(body) FROM bodies WHERE tenant = ?16 AND event_key = ?17))
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
                      by_tenant = excluded.by_tenant, by_url = excluded.by_url,
                      by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
                      by_state = excluded.by_state, state_sort = excluded.state_sort,
                      remove_at = excluded.remove_at, format = excluded.format, data = excluded.data,
-                     checksum = excluded.checksum, waiting_bytes = excluded.waiting_bytes
+                     checksum = excluded.checksum, counted_bytes = excluded.counted_bytes,
+                     waiting_bytes = excluded.waiting_bytes
                  WHERE format <= excluded.format",
             )?
             .execute(params![
@@ -75,6 +86,7 @@ impl Row {
                 VERSION,
                 self.data,
                 self.checksum,
+                self.counted_bytes,
                 holds.map(|key| key.tenant.as_str()),
                 holds.map(|key| key.event_key.as_str()),
             ])?;
@@ -153,6 +165,9 @@ fn key_bytes(key: &Key) -> [&[u8]; 2] {
     [key.partition.as_bytes(), key.sort.as_bytes()]
 }
 
+pub(crate) const GET: &str =
+    "SELECT data, version, partition, sort, checksum FROM records WHERE partition = ?1 AND sort = ?2";
+
 pub(crate) fn get(
     connection: &Connection,
     key: &Key,
@@ -166,9 +181,7 @@ pub(crate) fn get_sized(
     key: &Key,
 ) -> rusqlite::Result<Option<(usize, Result<Versioned, StoreError>)>> {
     connection
-        .prepare_cached(
-            "SELECT data, version, partition, sort, checksum FROM records WHERE partition = ?1 AND sort = ?2",
-        )?
+        .prepare_cached(GET)?
         .query_row(params![key.partition, key.sort], |row| Ok((data_bytes(row)?, read(row)?)))
         .optional()
 }

@@ -110,6 +110,22 @@ pub(crate) const MIGRATIONS: &[&str] = &[
          UPDATE stored SET bytes = bytes - length(old.body) WHERE tenant = old.tenant;
          DELETE FROM stored WHERE tenant = old.tenant AND bytes <= 0;
      END;",
+    // `counted_bytes` is what a record adds to `stored`, if it counts. Those of before do not.
+    "ALTER TABLE records ADD COLUMN counted_bytes INTEGER;
+     CREATE TRIGGER counted_insert AFTER INSERT ON records WHEN new.counted_bytes > 0 BEGIN
+         INSERT INTO stored VALUES (new.look_tenant, new.counted_bytes)
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER counted_delete AFTER DELETE ON records WHEN old.counted_bytes > 0 BEGIN
+         UPDATE stored SET bytes = bytes - old.counted_bytes WHERE tenant = old.look_tenant;
+         DELETE FROM stored WHERE tenant = old.look_tenant AND bytes <= 0;
+     END;
+     CREATE TRIGGER counted_update AFTER UPDATE OF counted_bytes ON records
+     WHEN old.counted_bytes IS NOT new.counted_bytes BEGIN
+         INSERT INTO stored VALUES (new.look_tenant, coalesce(new.counted_bytes, 0) - coalesce(old.counted_bytes, 0))
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+         DELETE FROM stored WHERE tenant = new.look_tenant AND bytes <= 0;
+     END;",
 ];
 
 /// The version of the schema that this release writes.

@@ -23,6 +23,8 @@ const MAX_SHARED_COMMIT_COST: u64 = 512;
 /// How long what follows a commit may take, and how long if jobs are waiting.
 const MAX_FOLLOW_UP_TIME: Duration = Duration::from_millis(10);
 const MAX_HURRIED_FOLLOW_UP_TIME: Duration = Duration::from_millis(2);
+/// How long a job takes that costs 1, at most. One that takes longer, because it has to wait for the disk, costs as much as it took.
+const TIME_PER_COST: Duration = Duration::from_micros(200);
 /// What a job may cost while the write-ahead log has to be copied first, and how often the writer looks whether it is.
 const MAX_COST_WHILE_BEHIND: u64 = 8;
 const BEHIND_CHECK_INTERVAL: Duration = Duration::from_millis(2);
@@ -97,7 +99,17 @@ impl Writer {
         lane: Lane,
         work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.submit(lane, |reply| Box::new(Closure { work, result: None, reply })).await
+        self.run_then(lane, work, |_| ()).await
+    }
+
+    /// The same, with what is to be done between the commit and the answer, even if the caller stops waiting.
+    pub(crate) async fn run_then<T: Send + 'static>(
+        &self,
+        lane: Lane,
+        work: impl FnMut(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        then: impl FnOnce(&T) + Send + 'static,
+    ) -> Result<T, Failure> {
+        self.submit(lane, |reply| Box::new(Closure { work, then, result: None, reply })).await
     }
 
     /// Finishes the queued jobs and ends the thread.
@@ -122,22 +134,33 @@ impl Drop for Writer {
     }
 }
 
-struct Closure<T, W> {
+struct Closure<T, W, A> {
     work: W,
+    then: A,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Failure>>,
 }
 
-impl<T: Send, W: FnMut(&Connection) -> rusqlite::Result<T> + Send> Job for Closure<T, W> {
+impl<T, W, A> Job for Closure<T, W, A>
+where
+    T: Send,
+    W: FnMut(&Connection) -> rusqlite::Result<T> + Send,
+    A: FnOnce(&T) + Send,
+{
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
         self.result = Some((self.work)(connection)?);
         Ok(())
     }
 
     fn done(self: Box<Self>, committed: Result<(), Failure>) {
-        let Closure { result, reply, .. } = *self;
+        let Closure { then, result, reply, .. } = *self;
+        let done = committed.map(|()| {
+            let result = result.expect("a committed job was run");
+            then(&result);
+            result
+        });
         // The caller may have stopped waiting.
-        let _ = reply.send(committed.map(|()| result.expect("a committed job was run")));
+        let _ = reply.send(done);
     }
 }
 
@@ -190,6 +213,12 @@ impl Line<'_> {
         self.waiting.next_within(self.max_cost)
     }
 
+    /// A job of this tenant took so long. What it cost more than was known before is added.
+    fn charge(&mut self, tenant: &Arc<str>, cost: u64, took: Duration) {
+        let took = (took.as_micros() / TIME_PER_COST.as_micros()) as u64;
+        self.waiting.charge(tenant, took.saturating_sub(cost));
+    }
+
     /// Whether there is a job that may be done now.
     fn has_next(&self) -> bool {
         self.waiting.any(|tenant| self.waiting.next_cost(tenant).is_some_and(|cost| cost <= self.max_cost))
@@ -216,7 +245,7 @@ fn work(
             let _ = database.watch.check();
         }
         let started = clock.now_real();
-        finish(database, &mut line, |commit| {
+        finish(database, &mut line, clock, |commit| {
             let limit = if commit.is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
             commit.jobs < MAX_JOBS_PER_COMMIT
                 && !(commit.is_shared && commit.cost >= MAX_SHARED_COMMIT_COST)
@@ -242,7 +271,7 @@ struct Size {
 }
 
 /// Makes and commits the next jobs: at least one, and more while there is time.
-fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(&Size) -> bool) {
+fn finish(database: &Database, line: &mut Line<'_>, clock: &dyn Clock, has_time: impl Fn(&Size) -> bool) {
     let Some((tenant, Waiting { job, cost })) = line.next() else { return };
     let mut jobs = vec![job];
     if database.watch.is_intact().is_err() {
@@ -250,8 +279,11 @@ fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(&Size) -> 
     }
     let committed = transact(&database.connection, |connection| {
         let mut size = Size { jobs: 1, cost, is_shared: false };
+        let mut running = (tenant.clone(), cost);
         while let Some(job) = jobs.last_mut() {
+            let began = clock.now_real();
             job.run(connection)?;
+            line.charge(&running.0, running.1, clock.now_real().since(began));
             match has_time(&size).then(|| line.next()).flatten() {
                 Some((next, Waiting { job, cost })) => {
                     size = Size {
@@ -259,6 +291,7 @@ fn finish(database: &Database, line: &mut Line<'_>, has_time: impl Fn(&Size) -> 
                         cost: size.cost.saturating_add(cost),
                         is_shared: size.is_shared || next != tenant,
                     };
+                    running = (next, cost);
                     jobs.push(job);
                 }
                 None => break,
@@ -325,6 +358,7 @@ mod tests {
             work: |connection: &Connection| {
                 connection.pragma_query_value(None, "defer_foreign_keys", |row| row.get::<_, bool>(0))
             },
+            then: |_: &bool| (),
             result: None,
             reply,
         });
@@ -339,5 +373,40 @@ mod tests {
             writer.run(Lane::of_tenant("a"), first).await.unwrap();
             assert!(answer.await.unwrap().unwrap());
         });
+    }
+
+    /// Jobs of 250 ms that cost 1, because what they needed was not in memory, took as many turns as any others.
+    #[test]
+    fn a_job_that_takes_long_costs_its_tenant_as_much() {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(Timestamp::ZERO));
+        let database = Database::open(dir.path()).unwrap();
+        let writer = Writer::start(database, Arc::clone(&clock) as _, |_, _| false).unwrap();
+        let order = Arc::new(Mutex::new(String::new()));
+        let submit = |tenant: &str, takes: Duration, begin: Option<Receiver<()>>| {
+            let (clock, order) = (Arc::clone(&clock), Arc::clone(&order));
+            let name = tenant.to_owned();
+            let work = move |_: &Connection| {
+                if let Some(begin) = &begin {
+                    begin.recv().unwrap();
+                }
+                clock.advance(takes);
+                order.lock().unwrap().push_str(&name);
+                Ok(())
+            };
+            let (reply, _) = oneshot::channel();
+            let job = Closure { work, then: |_: &()| (), result: None, reply };
+            writer.submit_only(Lane::of_tenant(tenant), Box::new(job));
+        };
+        let (begin, all_in_line) = mpsc::channel();
+        submit("-", Duration::ZERO, Some(all_in_line));
+        for _ in 0..5 {
+            submit("a", Duration::from_millis(250), None);
+            submit("b", Duration::ZERO, None);
+        }
+        begin.send(()).unwrap();
+        writer.stop();
+        let order = order.lock().unwrap();
+        assert!(order.ends_with("aaaa"), "{order}");
     }
 }

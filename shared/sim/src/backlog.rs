@@ -42,6 +42,6 @@ impl Backlog for MemoryBacklog {
     }
 
     async fn stored_bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError> {
-        Ok(Some(self.store.body_bytes(tenant)))
+        Ok(Some(self.store.body_bytes(tenant) + self.store.record_bytes(tenant)))
     }
 }

@@ -94,6 +94,41 @@ pub fn mutate(seeds: &[&[u8]], pick: usize, edits: &[Edit]) -> Vec<u8> {
     input
 }
 
+/// Property tests of what reads input from outside, as functions of the module where this stands: `name => target` checks the module
+/// `target`, which has `seeds` and `check`, with so many inputs that are nearly valid, and now and then with any bytes at all.
+///
+/// The crate that uses it has `proptest` among its dependencies.
+#[macro_export]
+macro_rules! test_hostile_input {
+    ($cases:literal, $($(#[$attribute:meta])* $name:ident => $target:ident),+ $(,)?) => {
+        fn hostile(seeds: Vec<&'static [u8]>) -> impl ::proptest::strategy::Strategy<Value = Vec<u8>> {
+            use ::proptest::prelude::*;
+
+            let mutated = (any::<usize>(), prop::collection::vec(any::<$crate::mutate::Edit>(), 0..8));
+            prop_oneof![
+                9 => mutated.prop_map(move |(pick, edits)| $crate::mutate::mutate(&seeds, pick, &edits)),
+                1 => prop::collection::vec(any::<u8>(), 0..200),
+            ]
+        }
+
+        ::proptest::proptest! {
+            #![proptest_config(::proptest::prelude::ProptestConfig {
+                cases: $cases,
+                failure_persistence: None,
+                ..Default::default()
+            })]
+
+            $(
+                $(#[$attribute])*
+                #[test]
+                fn $name(input in hostile($target::seeds())) {
+                    $target::check(&input);
+                }
+            )+
+        }
+    };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

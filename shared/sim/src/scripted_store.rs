@@ -28,6 +28,7 @@ pub enum StoreCall {
     PutBodies,
     GetBodies,
     KeepBody,
+    RemoveBody,
 }
 
 /// A store that fails or holds chosen calls, so that a test can act between two steps of a use-case. Calls that are not chosen
@@ -188,5 +189,8 @@ impl Store for ScriptedStore {
     }
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         scripted!(self, KeepBody, self.inner.keep_body(key, remove_at))
+    }
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        scripted!(self, RemoveBody, self.inner.remove_body(key))
     }
 }

@@ -20,11 +20,14 @@ pub struct MemoryStore(Mutex<State>);
 const LISTS: [ListIndex; 4] =
     [ListIndex::ByTenant, ListIndex::ByUrl, ListIndex::BySubscription, ListIndex::ByState];
 
+/// Where something stands in a list: its sort key there, and its own key.
+type Place = (String, Key);
+
 #[derive(Default)]
 struct State {
     records: BTreeMap<Key, Versioned>,
     /// The place and the key of what stands in a list.
-    lists: HashMap<(ListIndex, String), BTreeSet<(String, Key)>>,
+    lists: HashMap<(ListIndex, String), BTreeSet<Place>>,
     /// What the sweep looks at, and when, by shard.
     looks: HashMap<u8, BTreeSet<(Timestamp, Key)>>,
     bodies: BTreeMap<BodyKey, (Bytes, Timestamp)>,
@@ -150,15 +153,25 @@ impl MemoryStore {
         self.lock().puts = puts;
     }
 
-    /// Whether the sweep would find something.
+    /// The bytes of a tenant's records that count.
     #[must_use]
+    pub fn record_bytes(&self, tenant: &Tenant) -> u64 {
+        let state = self.lock();
+        let of_tenant = |key: &Key| key.partition.split('#').nth(1) == Some(tenant.as_str());
+        let counted = state.records.iter().filter(|(key, _)| of_tenant(key));
+        counted.map(|(_, found)| found.record.counted_bytes(found.record.encode().len())).sum()
+    }
+
     /// The bytes of a tenant's bodies.
+    #[must_use]
     pub fn body_bytes(&self, tenant: &Tenant) -> u64 {
         let state = self.lock();
         let of_tenant = state.bodies.iter().filter(|(key, _)| key.tenant == *tenant);
         of_tenant.map(|(_, (body, _))| body.len() as u64).sum()
     }
 
+    /// Whether the sweep would find something.
+    #[must_use]
     pub fn is_overdue(&self, now: Timestamp) -> bool {
         self.lock().looks.values().filter_map(BTreeSet::first).any(|(look_at, _)| *look_at <= now)
     }
@@ -199,43 +212,59 @@ impl Store for MemoryStore {
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
         let state = self.lock();
-        let mut from = Key::new(query.partition.clone(), query.prefix.as_str());
-        // One more than the limit shows whether there is more, and one may be where the page before ended.
-        let mut limit = usize::MAX;
-        if query.order == Order::Ascending {
-            from.sort = query.after.clone().unwrap_or_default().max(from.sort);
-            limit = query.limit.saturating_add(2);
-        }
-        let found = state
-            .records
-            .range(from..)
-            .take(limit)
+        let place = |sort: String| Key { partition: query.partition.clone(), sort };
+        let first = place(query.prefix.clone());
+        let after = query.after.clone().map(place);
+        let records: Box<dyn Iterator<Item = (&Key, &Versioned)>> = match query.order {
+            Order::Ascending => {
+                Box::new(state.records.range(after.clone().map_or(first.clone(), |after| after.max(first))..))
+            }
+            Order::Descending => {
+                let end = place(format!("{}{}", query.prefix, char::MAX));
+                let end = after.clone().map_or(end.clone(), |after| after.min(end));
+                Box::new(state.records.range(..end).rev())
+            }
+        };
+        let found = records
+            .filter(|(key, _)| Some(*key) != after.as_ref())
             .take_while(|(key, _)| key.partition == query.partition && key.sort.starts_with(&query.prefix))
             .map(|(key, found)| (key.sort.clone(), state.read(key, found)));
-        Ok(page(found.collect(), query.after, query.order, query.limit, Clone::clone))
+        Ok(page(found, query.limit, Clone::clone))
     }
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         let after = query.after.as_deref().map(read_cursor).transpose()?;
         let state = self.lock();
-        let list = state.lists.get(&(query.index, query.partition));
-        let mut found = Vec::new();
-        for place in list.into_iter().flatten() {
-            let in_range = query.from.as_ref().is_none_or(|from| place.0 >= *from)
-                && query.to.as_ref().is_none_or(|to| place.0 < *to);
-            if let Some(versioned) = state.records.get(&place.1).filter(|_| in_range) {
-                found.push((place.clone(), state.read(&place.1, versioned)));
+        let list = state.lists.get(&(query.index, query.partition)).into_iter();
+        let before_all_at = |sort: String| (sort, Key::new(String::new(), ""));
+        let (from, to) = (query.from.map(before_all_at), query.to.map(before_all_at));
+        let is_in = |place: &Place| {
+            from.as_ref().is_none_or(|from| place >= from) && to.as_ref().is_none_or(|to| place < to)
+        };
+        let places: Box<dyn Iterator<Item = &Place>> = match query.order {
+            Order::Ascending => {
+                let start = from.clone().max(after.clone()).unwrap_or(before_all_at(String::new()));
+                Box::new(list.flat_map(move |list| list.range(start.clone()..)))
             }
-        }
-        Ok(page(found, after, query.order, query.limit, write_cursor))
+            Order::Descending => match to.iter().chain(&after).min().cloned() {
+                Some(end) => Box::new(list.flat_map(move |list| list.range(..end.clone()).rev())),
+                None => Box::new(list.flat_map(|list| list.iter().rev())),
+            },
+        };
+        let found = places
+            .filter(|place| Some(*place) != after.as_ref())
+            .take_while(|place| is_in(place))
+            .filter_map(|place| Some((place.clone(), state.read(&place.1, state.records.get(&place.1)?))));
+        Ok(page(found, query.limit, write_cursor))
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
         let state = self.lock();
         let list = state.lists.get(&(count.index, count.partition));
-        let counts = |(sort, _): &&(String, Key)| count.from.as_ref().is_none_or(|from| sort >= from);
-        let all = list.into_iter().flatten().filter(counts).count();
-        Ok(Count { count: all.min(count.limit) as u64, more: all > count.limit })
+        let from = (count.from.unwrap_or_default(), Key::new(String::new(), ""));
+        let counted =
+            list.into_iter().flat_map(|list| list.range(from.clone()..)).take(count.limit + 1).count();
+        Ok(Count { count: counted.min(count.limit) as u64, more: counted > count.limit })
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
@@ -333,6 +362,11 @@ impl Store for MemoryStore {
         let kept = state.bodies.get_mut(key);
         Ok(kept.map(|(_, at)| *at = (*at).max(remove_at)).is_some())
     }
+
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        self.lock().bodies.remove(key);
+        Ok(())
+    }
 }
 
 fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
@@ -346,22 +380,9 @@ fn check_writes(writes: &[Write]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// One page of `found`, which is in ascending order.
-fn page<C: Ord>(
-    mut found: Vec<(C, Versioned)>,
-    after: Option<C>,
-    order: Order,
-    limit: usize,
-    cursor: impl Fn(&C) -> String,
-) -> Page {
-    if order == Order::Descending {
-        found.reverse();
-    }
-    found.retain(|(at, _)| match (&after, order) {
-        (None, _) => true,
-        (Some(after), Order::Ascending) => at > after,
-        (Some(after), Order::Descending) => at < after,
-    });
+/// One page of `found`, which begins where the page does.
+fn page<C>(found: impl Iterator<Item = (C, Versioned)>, limit: usize, cursor: impl Fn(&C) -> String) -> Page {
+    let mut found: Vec<(C, Versioned)> = found.take(limit.saturating_add(1)).collect();
     let more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| more).map(|(at, _)| cursor(at));
@@ -369,11 +390,11 @@ fn page<C: Ord>(
 }
 
 /// Two records may stand at the same place of a list, so a cursor names the record too.
-fn write_cursor((sort, key): &(String, Key)) -> String {
+fn write_cursor((sort, key): &Place) -> String {
     serde_json::json!([sort, key.partition, key.sort]).to_string()
 }
 
-fn read_cursor(cursor: &str) -> Result<(String, Key), StoreError> {
+fn read_cursor(cursor: &str) -> Result<Place, StoreError> {
     let (sort, partition, key) = serde_json::from_str::<(String, String, String)>(cursor)
         .map_err(|_| StoreError::Invalid("not a cursor of this list".to_owned()))?;
     Ok((sort, Key::new(partition, key)))

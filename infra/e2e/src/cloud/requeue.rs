@@ -56,6 +56,7 @@ async fn first_attempt(scene: &Scene<'_>, subscription: &Subscription) -> Result
         url_id: subscription.url_id.as_str().into(),
         body: Some(Bytes::from(body.clone())),
         again: false,
+        trace: None,
     });
     Ok((message, Bytes::from(body)))
 }

@@ -2,6 +2,7 @@
 
 mod activity;
 mod announced;
+mod audit;
 mod auth;
 mod bad_input;
 mod bulk;
@@ -19,6 +20,7 @@ mod replaying;
 mod retry_after;
 mod retry_schedule;
 mod slow_neighbour;
+mod traced;
 mod unsubscribe;
 
 use std::pin::Pin;
@@ -56,11 +58,13 @@ pub fn all() -> Vec<Scenario> {
         auth,
         slow_neighbour,
         retry_after,
+        traced,
         unsubscribe,
         moving,
         large,
         fan_out,
         activity,
+        audit,
         announced,
         quotas,
     ]

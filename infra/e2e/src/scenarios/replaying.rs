@@ -91,6 +91,10 @@ async fn replay_all(scene: &Scene<'_>, subscription: &Subscription) -> Result<()
     let path = format!("/v1/urls/{}/replay", subscription.url_id);
     let none = scene.host.post(&path, "").await?.expect(202)?;
     ensure!(none["matched"] == 0, "nothing is dead here: {none}");
+    // A URL has one replay at a time.
+    let id = text(&none, "id")?;
+    let ended = async || Ok((view(scene, id).await?["state"] == "done").then_some(()));
+    until("the replay of nothing is done", scene.within(ALL_STEPS), ended).await?;
     let body = json!({ "states": ["delivered"] }).to_string();
     let started = scene.host.post(&path, body).await?.expect(202)?;
     ensure!(started["matched"] == EVENTS, "unexpected: {started}");

@@ -10,6 +10,7 @@ use holdfast_core::rules::access::Role;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Timestamp;
+use holdfast_sim::me;
 
 use crate::deployment::Deployment;
 use crate::report::{Scale, Workload};
@@ -37,7 +38,7 @@ pub(crate) async fn many_tenants(name: &'static str, per_second: f64) -> Workloa
         deployment.subscribe(&tenant(n), 10).await;
         let key =
             NewKey { tenant: Some(tenant(n)), role: Role::Ingest, description: None, expires_at_real: None };
-        keys.push(deployment.engine().create_key(key).await.expect("a key").text);
+        keys.push(deployment.engine().create_key(key, me()).await.expect("a key").text);
     }
     // Every instance knows the subscriptions.
     for engine in deployment.instances() {
@@ -76,7 +77,7 @@ pub(crate) async fn one_tenant(
         deployment.post(&tenant(0), &types.collect::<Vec<_>>()).await;
     }
     assert_eq!(deployment.deliver(QueueName::First, batch, ALL).await, EVENTS);
-    let shown = &["tenant", "subscriptions", "url", "by-tenant", "by-url"];
+    let shown = &["tenant", "subscriptions", "url", "by-tenant", "by-url", "by-state"];
     let meter = deployment.dynamo.take_meter();
     Workload { name, scale: Scale::Seconds(EVENTS as f64 / per_second), meter, shown }
 }
@@ -133,7 +134,7 @@ pub(crate) async fn dead_url() -> Vec<Workload> {
 
 async fn change_state(deployment: &Deployment, subscription: &Subscription, action: OperatorAction) {
     let engine = deployment.engine();
-    let changed = engine.change_url_state(&tenant(0), &subscription.url_id, action, None, false, "me").await;
+    let changed = engine.change_url_state(&tenant(0), &subscription.url_id, action, None, false, me()).await;
     changed.expect("the state changes");
 }
 
@@ -209,7 +210,7 @@ pub(crate) async fn outage() -> Workload {
     deployment.dynamo.take_meter();
     assert_eq!(deployment.deliver(QueueName::First, BATCH, ALL).await, EVENTS);
     let until = deployment.clock.now() + MINUTE * 60 * 53;
-    let mut retries = 0;
+    let mut handled = 0;
     while deployment.clock.now() < until {
         let ready_at = deployment.queue.next_ready_at(QueueName::Retry);
         match ready_at.filter(|at| *at <= deployment.clock.now() + MINUTE * 15) {
@@ -222,9 +223,10 @@ pub(crate) async fn outage() -> Workload {
                 }
             }
         }
-        retries += deployment.deliver(QueueName::Retry, BATCH, ALL).await;
+        handled += deployment.deliver(QueueName::Retry, BATCH, ALL).await;
     }
-    assert_eq!(retries, EVENTS * 11, "every retry was made once");
+    // Each event has a URL of its own, whose trouble is announced, and the death of its delivery.
+    assert_eq!(handled, EVENTS * (11 + 2), "every retry was made once, and every announcement");
     Workload {
         name: "all of 1,000 events/s failing for two days",
         scale: Scale::Seconds(EVENTS as f64 / PER_SECOND),
@@ -273,7 +275,7 @@ pub(crate) async fn moving() -> Workload {
         ..SubscriptionPatch::default()
     };
     let engine = deployment.engine();
-    engine.update_subscription(&tenant(0), &subscription.id, patch).await.expect("it moves");
+    engine.update_subscription(&tenant(0), &subscription.id, patch, me()).await.expect("it moves");
     assert!(deployment.deliver(QueueName::Retry, BATCH, ALL).await > 0);
     Workload {
         name: "a subscription with a history moves",
@@ -297,6 +299,7 @@ fn delivery(subscription: &Subscription, n: usize, now: Timestamp) -> DeliveryRe
         accepted_at: now,
         url_id: subscription.url_id.clone(),
         url: subscription.url.clone(),
+        trace: None,
     };
     DeliveryRecord::new(new, &Schedule::default())
 }

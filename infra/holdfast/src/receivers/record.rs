@@ -8,8 +8,15 @@ use serde::Serialize;
 use super::reply::Reply;
 
 /// The headers that Holdfast sets. The HTTP client sets the others.
-const SHOWN_HEADERS: [&str; 5] =
-    ["webhook-id", "webhook-timestamp", "webhook-signature", "content-type", "user-agent"];
+const SHOWN_HEADERS: [&str; 7] = [
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+    "content-type",
+    "user-agent",
+    "traceparent",
+    "tracestate",
+];
 
 #[derive(Clone, Serialize)]
 pub(super) struct Arrived {

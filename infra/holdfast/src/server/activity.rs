@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use holdfast_api::KeyUse;
 use tokio::sync::Notify;
 
+use super::holders::{Holders, MAX_PER_HOLDER};
+
 /// So many requests without a valid key are answered on one connection. Every connection has the same share of the threads, so a stranger
 /// who keeps thousands busy would delay everyone else's; to open new ones takes longer.
 const MAX_REQUESTS_OF_STRANGER: u32 = 2;
@@ -35,6 +37,9 @@ pub(super) struct Activity {
     /// Counts the steps of all connections, which tells without a clock which one has been idle longer.
     steps: Arc<AtomicU64>,
     key_use: KeyUse,
+    /// All connections of each holder, and as whose this one is counted among them; 0: as no one's.
+    holders: Arc<Holders>,
+    counted_as: AtomicU64,
     /// Requests that were answered while no valid key had been used.
     requests_of_stranger: AtomicU32,
     is_displaced: AtomicBool,
@@ -43,13 +48,15 @@ pub(super) struct Activity {
 
 impl Activity {
     /// Of a new connection.
-    pub(super) fn new(steps: &Arc<AtomicU64>) -> Activity {
+    pub(super) fn new(steps: &Arc<AtomicU64>, holders: &Arc<Holders>) -> Activity {
         Activity {
             phase: AtomicU8::new(Phase::Idle as u8),
             idle_since: AtomicU64::new(steps.fetch_add(1, Ordering::Relaxed)),
             body_since: AtomicU64::new(0),
             steps: Arc::clone(steps),
             key_use: KeyUse::default(),
+            holders: Arc::clone(holders),
+            counted_as: AtomicU64::new(0),
             requests_of_stranger: AtomicU32::new(0),
             is_displaced: AtomicBool::new(false),
             displaced: Notify::new(),
@@ -89,7 +96,18 @@ impl Activity {
         let is_stranger = self.holder().is_none();
         let requests =
             if is_stranger { self.requests_of_stranger.fetch_add(1, Ordering::Relaxed) + 1 } else { 0 };
-        requests >= MAX_REQUESTS_OF_STRANGER || (is_stranger && is_refused) || self.is_displaced()
+        let has_too_many = self.connections_of_holder() > MAX_PER_HOLDER;
+        has_too_many
+            || requests >= MAX_REQUESTS_OF_STRANGER
+            || (is_stranger && is_refused)
+            || self.is_displaced()
+    }
+
+    /// How many connections the holder of this one has.
+    fn connections_of_holder(&self) -> usize {
+        let holder = self.holder();
+        let before = self.counted_as.swap(holder.map_or(0, NonZeroU64::get), Ordering::Relaxed);
+        self.holders.moved(NonZeroU64::new(before), holder)
     }
 
     pub(super) fn request_answered(&self) {
@@ -128,5 +146,33 @@ impl Activity {
 
     pub(super) async fn displaced(&self) {
         self.displaced.notified().await;
+    }
+}
+
+impl Drop for Activity {
+    fn drop(&mut self) {
+        self.holders.moved(NonZeroU64::new(*self.counted_as.get_mut()), None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_with_too_many_connections_has_them_closed_after_a_response() {
+        let (steps, holders) = (Arc::default(), Arc::default());
+        let answered = || {
+            let activity = Activity::new(&steps, &holders);
+            activity.key_use().record(NonZeroU64::MIN);
+            let is_last = activity.is_last_request(false);
+            (activity, is_last)
+        };
+        let open: Vec<_> = (0..MAX_PER_HOLDER).map(|_| answered()).collect();
+        assert!(open.iter().all(|(_, is_last)| !is_last));
+        let (one_more, is_last) = answered();
+        assert!(is_last);
+        drop(one_more);
+        assert!(!open[0].0.is_last_request(false), "there is room again");
     }
 }

@@ -1,6 +1,7 @@
 //! Which connections are accepted: so many in total, and so many of one peer.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use super::activity::Activity;
 use super::displace::{self, Candidate, Counts};
+use super::holders::Holders;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
@@ -39,6 +41,7 @@ pub(crate) struct Connections {
     open: Mutex<Open>,
     /// See [`Activity`].
     steps: Arc<AtomicU64>,
+    holders: Arc<Holders>,
     refused: AtomicU64,
     displaced: AtomicU64,
     /// A connection ended, and its file is free.
@@ -48,7 +51,7 @@ pub(crate) struct Connections {
 #[derive(Default)]
 struct Open {
     by_id: BTreeMap<u64, Connection>,
-    by_peer: HashMap<IpAddr, usize>,
+    by_peer: HashMap<IpAddr, BTreeSet<u64>>,
     counts: Counts,
     next_id: u64,
     /// The next sample begins with this id.
@@ -66,25 +69,63 @@ struct Connection {
     holder: Option<NonZeroU64>,
 }
 
+impl Connection {
+    /// What it is doing now. It is counted as whose it has become.
+    fn look(&mut self, id: u64, counts: &mut Counts) -> Candidate {
+        let Connection { peer, activity, holder } = self;
+        if *holder != activity.holder() {
+            counts.remove(*peer, *holder);
+            *holder = activity.holder();
+            counts.add(*peer, *holder);
+        }
+        let (idle_since, body_since) = (activity.idle_since(), activity.body_since());
+        Candidate { id, peer: *peer, holder: *holder, idle_since, body_since }
+    }
+}
+
 impl Open {
     fn insert(&mut self, peer: IpAddr, activity: Arc<Activity>) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.by_id.insert(id, Connection { peer, activity, holder: None });
         self.counts.add(peer, None);
-        *self.by_peer.entry(peer).or_insert(0) += 1;
+        self.by_peer.entry(peer).or_default().insert(id);
         id
     }
 
     /// `None`: it made room before.
     fn remove(&mut self, id: u64) -> Option<Arc<Activity>> {
         let Connection { peer, activity, holder } = self.by_id.remove(&id)?;
-        displace::decrement(self.by_peer.entry(peer));
+        if let Entry::Occupied(mut of_peer) = self.by_peer.entry(peer) {
+            of_peer.get_mut().remove(&id);
+            if of_peer.get().is_empty() {
+                of_peer.remove();
+            }
+        }
         self.counts.remove(peer, holder);
         Some(activity)
     }
 
-    /// The connection that makes room for a new one of this peer.
+    /// The connection of this peer that makes room for a new one of it, as if these were all there are: many clients may be behind one
+    /// proxy, and one of them must not keep the others out. `None` for a peer that has not used a valid key: it is a stranger with too many.
+    /// Some of its connections stand for all, so that a client that comes back at once each time does not take the turns of the others.
+    fn choose_of_peer(&mut self, peer: IpAddr) -> Option<u64> {
+        let ids = self.by_peer.get(&peer)?;
+        let from = self.sample_from;
+        let next: Vec<u64> = ids.range(from..).chain(ids.range(..from)).take(MAX_SAMPLED).copied().collect();
+        self.sample_from = next.last().map_or(0, |last| last + 1);
+        let Open { by_id, counts, .. } = self;
+        let sample: Vec<Candidate> =
+            next.iter().filter_map(|id| Some(by_id.get_mut(id)?.look(*id, counts))).collect();
+        if sample.iter().all(|candidate| candidate.holder.is_none()) {
+            return None;
+        }
+        let mut counts = Counts::default();
+        sample.iter().for_each(|candidate| counts.add(peer, candidate.holder));
+        displace::choose(&sample, &counts)
+    }
+
+    /// The connection that makes room for a new one of any peer.
     fn choose(&mut self, now: Instant) -> Option<u64> {
         let sample = self.look_at(self.sample_from, MAX_SAMPLED);
         self.sample_from = sample.last().map_or(0, |last| last.id + 1);
@@ -104,14 +145,7 @@ impl Open {
         let mut seen = Vec::with_capacity(max.min(by_id.len()));
         for ids in [from..u64::MAX, 0..from] {
             for (id, connection) in by_id.range_mut(ids).take(max - seen.len()) {
-                let Connection { peer, activity, holder } = connection;
-                if *holder != activity.holder() {
-                    counts.remove(*peer, *holder);
-                    *holder = activity.holder();
-                    counts.add(*peer, *holder);
-                }
-                let (idle_since, body_since) = (activity.idle_since(), activity.body_since());
-                seen.push(Candidate { id: *id, peer: *peer, holder: *holder, idle_since, body_since });
+                seen.push(connection.look(*id, counts));
             }
         }
         seen
@@ -131,6 +165,7 @@ impl Connections {
             bounds,
             open: Mutex::default(),
             steps: Arc::new(AtomicU64::new(1)),
+            holders: Arc::default(),
             refused: AtomicU64::new(0),
             displaced: AtomicU64::new(0),
             ended: Notify::new(),
@@ -157,22 +192,27 @@ impl Connections {
     pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let peer = peer_of(address);
         let mut open = self.lock();
-        let of_peer = open.by_peer.get(&peer).copied().unwrap_or(0);
+        let of_peer = open.by_peer.get(&peer).map_or(0, BTreeSet::len);
         let is_full = open.by_id.len() >= self.bounds.connections;
-        if of_peer >= self.bounds.per_peer || (is_full && !self.make_room(&mut open)) {
+        let has_room = if of_peer >= self.bounds.per_peer {
+            self.make_room(&mut open, |open| open.choose_of_peer(peer))
+        } else {
+            !is_full || self.make_room(&mut open, |open| open.choose(Instant::now()))
+        };
+        if !has_room {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let activity = Arc::new(Activity::new(&self.steps));
+        let activity = Arc::new(Activity::new(&self.steps, &self.holders));
         let id = open.insert(peer, Arc::clone(&activity));
         Some(Place { connections: Arc::clone(self), id, activity })
     }
 
-    fn make_room(&self, open: &mut Open) -> bool {
+    fn make_room(&self, open: &mut Open, choose: impl FnOnce(&mut Open) -> Option<u64>) -> bool {
         if open.closing >= self.bounds.max_closing() {
             return false;
         }
-        let closed = open.choose(Instant::now()).and_then(|id| open.remove(id));
+        let closed = choose(open).and_then(|id| open.remove(id));
         if let Some(activity) = &closed {
             open.closing += 1;
             self.displaced.fetch_add(1, Ordering::Relaxed);
@@ -287,6 +327,29 @@ mod tests {
         let open = connections.lock();
         assert_eq!((open.by_id.len(), open.by_peer.len(), open.closing), (0, 0, 0));
         assert!(open.counts.is_empty());
+    }
+
+    /// 540 slow bodies of one tenant kept all others out that were behind the same proxy.
+    #[tokio::test(start_paused = true)]
+    async fn a_tenant_with_more_than_its_share_of_an_address_makes_room_for_others_behind_it() {
+        let connections = Arc::new(Connections::new(Bounds { connections: 100, per_peer: 10 }));
+        let proxy = peer_number(1);
+        let elsewhere: Vec<Place> = (0..10).map(|_| connections.admit(peer_number(2)).unwrap()).collect();
+        let slow: Vec<Place> = (0..10).map(|_| connections.admit(proxy).unwrap()).collect();
+        for place in &slow {
+            place.activity.key_use().record(NonZeroU64::MIN);
+            place.activity.head_complete();
+            place.activity.body_awaited(true);
+        }
+        let newcomer = connections.admit(proxy);
+        assert!(newcomer.is_some() && slow[0].activity.is_displaced(), "its body has been arriving longest");
+        assert!(elsewhere.iter().all(|place| !place.activity.is_displaced()), "other addresses lose none");
+        drop(slow);
+        drop(newcomer);
+        // A newcomer is idle until its request has come. One that comes back at once takes no place of those with a request.
+        let back: Vec<Place> = (0..10).map(|_| connections.admit(proxy).unwrap()).collect();
+        back.iter().for_each(|place| place.activity.head_complete());
+        assert!(connections.admit(proxy).is_none(), "no key was used, and all have a request");
     }
 
     fn peer_number(n: u32) -> IpAddr {

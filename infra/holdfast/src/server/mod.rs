@@ -1,18 +1,19 @@
 //! Serves HTTP, with bounds on connections and deadlines for slow peers.
 
+mod accept;
 mod activity;
 mod connections;
 mod deadlines;
 mod displace;
 mod head;
+mod holders;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, ErrorKind, Write};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -25,23 +26,19 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
+use accept::Accepted;
 use activity::{Activity, Phase};
 pub(crate) use connections::{Bounds, CLOSING_PARTS, Connections};
 pub(crate) use deadlines::Deadlines;
 use deadlines::{TimedBody, TimedStream};
 
-/// Many times what a client sends. Bounds the memory that a peer without a key can use, because no more than this is read ahead.
-const MAX_HEAD_BYTES: usize = 64 << 10;
+/// Several times what a client sends, and more than API Gateway takes. Bounds the memory that a peer without a key can use, because no more than
+/// this is read ahead; the buffer for it has up to three times as much room.
+const MAX_HEAD_BYTES: usize = 16 << 10;
 /// How many connections may wait to be accepted. Beyond it, clients try again only after a second.
 const BACKLOG: u32 = 4_096;
-/// Accepting usually fails because there are no files left. If no connection of the API ends, an attempt may.
-const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-const TOO_MANY: &str = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-    connection: close\r\n\r\n\
-    {\"type\":\"about:blank\",\"title\":\"Service Unavailable\",\"status\":503,\"detail\":\"Too many connections are open; close some or retry later.\"}";
 
 /// Listens on this address.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -52,32 +49,27 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Runs until it is stopped, then until all requests in flight are answered.
-pub(crate) async fn serve(
+/// Accepts connections from here on. The future answers their requests until it is stopped, then those that are in flight.
+pub(crate) fn serve(
     listener: TcpListener,
     router: Router,
     connections: Arc<Connections>,
     deadlines: Deadlines,
-    mut stop: watch::Receiver<bool>,
-) {
+    stop: watch::Receiver<bool>,
+) -> io::Result<impl Future<Output = ()> + use<>> {
+    // Not in the future: a server that cannot accept must not greet as if it could.
+    let accepted = accept::start(listener, connections, stop)?;
+    Ok(answer(accepted, router, deadlines))
+}
+
+async fn answer(mut accepted: mpsc::UnboundedReceiver<Accepted>, router: Router, deadlines: Deadlines) {
     let running = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     // The stream times the head itself, because hyper's deadline for it includes the time between two requests.
     http.timer(TokioTimer::new()).header_read_timeout(deadlines.idle).max_header_size(MAX_HEAD_BYTES);
     http.max_buf_size(MAX_HEAD_BYTES);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            _ = stop.wait_for(|stop| *stop) => break,
-            accepted = accept(&listener, &connections) => accepted,
-        };
-        let Some((stream, address)) = accepted else { continue };
-        let Some(place) = connections.admit(address.ip()) else {
-            refuse(stream);
-            continue;
-        };
-        // Sends answers without delay.
-        let _ = stream.set_nodelay(true);
+    while let Some(Accepted { stream, place }) = accepted.recv().await {
+        let Ok(stream) = TcpStream::from_std(stream) else { continue };
         let activity = Arc::clone(&place.activity);
         let stream = TimedStream::new(stream, deadlines, Arc::clone(&activity));
         let router = TowerToHyperService::new(router.clone());
@@ -106,7 +98,6 @@ pub(crate) async fn serve(
             drop(place);
         });
     }
-    drop(listener);
     running.shutdown().await;
 }
 
@@ -120,24 +111,4 @@ async fn run_until_displaced<T>(connection: impl Future<Output = T>, activity: &
             connection.await;
         }
     }
-}
-
-async fn accept(listener: &TcpListener, connections: &Connections) -> Option<(TcpStream, SocketAddr)> {
-    match listener.accept().await {
-        Ok(accepted) => Some(accepted),
-        // The client was gone before.
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset) => {
-            None
-        }
-        Err(error) => {
-            tracing::warn!(%error, "a connection could not be accepted");
-            let _ = tokio::time::timeout(ACCEPT_RETRY_INTERVAL, connections.one_ended()).await;
-            None
-        }
-    }
-}
-
-/// Closes the connection at once, so that those behind it do not wait. The answer is sent if that is possible without waiting.
-fn refuse(stream: TcpStream) {
-    let _ = stream.into_std().and_then(|mut stream| stream.write_all(TOO_MANY.as_bytes()));
 }

@@ -1,6 +1,8 @@
 use std::future;
+use std::io::Read;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -38,7 +40,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let connections = Arc::new(Connections::new(bounds));
-        let task = tokio::spawn(serve(listener, router, Arc::clone(&connections), deadlines, stopped));
+        let answers = serve(listener, router, Arc::clone(&connections), deadlines, stopped).unwrap();
+        let task = tokio::spawn(answers);
         Server { address, connections, stop, task }
     }
 
@@ -100,6 +103,23 @@ async fn ask(stream: &mut TcpStream, request: &[u8]) -> String {
     let mut bytes = vec![0; 4096];
     let length = tokio::time::timeout(SOON, stream.read(&mut bytes)).await.unwrap().unwrap();
     String::from_utf8_lossy(&bytes[..length]).into_owned()
+}
+
+/// A flood of connections filled the queue of the operating system, because the threads of the requests were busy.
+#[tokio::test]
+async fn connections_beyond_the_bounds_are_closed_while_no_request_gets_a_thread() {
+    let server = Server::plain(Bounds { connections: 1_000, per_peer: 1 }, PATIENT).await;
+    let _first = server.connect().await;
+    server.until_open(1).await;
+    // From here on, this test keeps the only thread of the runtime.
+    for _ in 0..20 {
+        let mut refused = std::net::TcpStream::connect(server.address).unwrap();
+        refused.set_read_timeout(Some(SOON)).unwrap();
+        let mut answer = String::new();
+        refused.read_to_string(&mut answer).expect("it is closed");
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+    }
+    assert_eq!(server.connections.refused(), 20);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! Whether this host is ready, and what it did, for load balancers and monitoring.
 //!
-//! Both calls are public, so they name no tenant and no URL. On AWS, CloudWatch has the metrics, and there is no host to be ready.
+//! Both calls are public, so they name no URL, and no tenant unless the operator asks for it. On AWS, CloudWatch has the metrics, and there is no host to be ready.
 
 mod metrics;
 mod totals;
 mod writable;
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use axum::extract::State;
@@ -14,9 +15,11 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use holdfast_core::engine::Engine;
-use holdfast_core::ports::Clock;
+use holdfast_core::engine::{Engine, StateCounts};
+use holdfast_core::ids::Tenant;
+use holdfast_core::ports::{Clock, chain};
 use holdfast_core::rules::shortage::Shortage;
+use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, EmbeddedQueue};
 use serde_json::{Map, Value, json};
 
@@ -24,12 +27,20 @@ use crate::server::Connections;
 use totals::Totals;
 use writable::Writable;
 
+/// With at most 1,000 deliveries or URLs of a tenant in each state, a count reads a million rows of an index at most.
+const MAX_TENANTS_COUNTED: usize = 200;
+
 pub(crate) struct Status {
     engine: Arc<Engine>,
     queue: Arc<EmbeddedQueue>,
     connections: Arc<Connections>,
     clock: Arc<dyn Clock>,
     totals: Mutex<Totals>,
+    states: Mutex<Option<StateCounts>>,
+    /// When a sweep last succeeded; before the first one, when this host started. In real milliseconds.
+    last_sweep_ms: AtomicI64,
+    /// The tenants that are not stored, because their keys are not.
+    own_tenants: Vec<Tenant>,
     writable: Arc<Writable>,
 }
 
@@ -39,6 +50,7 @@ impl Status {
         embedded: &Arc<Embedded>,
         connections: &Arc<Connections>,
         clock: &Arc<dyn Clock>,
+        own_tenants: Vec<Tenant>,
     ) -> Arc<Status> {
         Arc::new(Status {
             engine: Arc::clone(engine),
@@ -46,6 +58,9 @@ impl Status {
             connections: Arc::clone(connections),
             clock: Arc::clone(clock),
             totals: Mutex::default(),
+            states: Mutex::default(),
+            last_sweep_ms: AtomicI64::new(clock.now_real().as_millis()),
+            own_tenants,
             writable: Arc::new(Writable::new(Arc::clone(embedded), Arc::clone(clock))),
         })
     }
@@ -53,6 +68,33 @@ impl Status {
     /// Takes what the engine counted since the last time.
     pub(crate) fn collect(&self) {
         self.lock().add(&self.engine.take_counters(), self.clock.now_real());
+    }
+
+    pub(crate) fn swept(&self) {
+        self.last_sweep_ms.store(self.clock.now_real().as_millis(), Ordering::Relaxed);
+    }
+
+    /// Counts deliveries and URLs by state. If that fails, the counts stay as they were.
+    pub(crate) async fn count_states(&self) {
+        match self.engine.count_states(&self.own_tenants, MAX_TENANTS_COUNTED).await {
+            Ok(counts) => {
+                *self.states.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
+            }
+            Err(error) => tracing::warn!(error = chain(&error), "deliveries and URLs could not be counted"),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let last_sweep = Timestamp::from_millis(self.last_sweep_ms.load(Ordering::Relaxed));
+        let states = *self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        metrics::format(&metrics::Shown {
+            counters: self.lock().counters(),
+            queue: &self.queue,
+            connections: &self.connections,
+            states,
+            last_sweep_age: self.clock.now_real().since(last_sweep),
+            tenants: self.engine.tenant_counters(),
+        })
     }
 
     /// Every change leaves the sums valid, so the data behind a poisoned lock is too.
@@ -83,6 +125,6 @@ async fn readyz(State(status): State<Arc<Status>>) -> Response {
 
 async fn metrics(State(status): State<Arc<Status>>) -> Response {
     status.collect();
-    let text = metrics::format(status.lock().counters(), &status.queue, &status.connections);
+    let text = status.metrics();
     ([(CONTENT_TYPE, metrics::CONTENT_TYPE), (CACHE_CONTROL, "no-store")], text).into_response()
 }

@@ -25,21 +25,35 @@ impl Totals {
     pub(super) fn add(&mut self, new: &Counters, now: Timestamp) {
         // Names every field, so that a new counter cannot be forgotten here.
         let Counters {
+            events_accepted,
             attempts_succeeded,
             attempts_failed,
+            latency_bins,
+            latency_total_us,
             not_attempted,
             health_writes_dropped,
             tickets_not_sent,
             posts_over_quota,
             // One machine has no such queue.
             sent_to_slow_queue: _,
+            urls_failing,
+            urls_recovered,
+            deliveries_dead,
+            // One machine has no such feed.
+            events_not_published: _,
         } = new;
+        self.counters.events_accepted += events_accepted;
         self.counters.attempts_succeeded += attempts_succeeded;
         self.counters.attempts_failed += attempts_failed;
+        add_each(&mut self.counters.latency_bins, latency_bins);
+        self.counters.latency_total_us += latency_total_us;
         add_each(&mut self.counters.not_attempted, not_attempted);
         self.counters.health_writes_dropped += health_writes_dropped;
         self.counters.tickets_not_sent += tickets_not_sent;
         self.counters.posts_over_quota += posts_over_quota;
+        self.counters.urls_failing += urls_failing;
+        self.counters.urls_recovered += urls_recovered;
+        self.counters.deliveries_dead += deliveries_dead;
         self.forget_old(now);
         if not_attempted.iter().any(|count| *count > 0) {
             match self.recent.back_mut() {
@@ -63,7 +77,7 @@ impl Totals {
     }
 }
 
-fn add_each(sum: &mut ByShortage, new: &ByShortage) {
+fn add_each(sum: &mut [u64], new: &[u64]) {
     sum.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
 }
 

@@ -139,6 +139,7 @@ pub(crate) fn output(command: &mut Command) -> CommandOutput {
 
 pub(crate) fn first_attempt(event: &str, body: &'static str) -> FirstAttempt {
     FirstAttempt {
+        trace: None,
         key: DeliveryKey {
             tenant: "acme".into(),
             event_key: EventKey::of(event, Timestamp::ZERO),

@@ -30,6 +30,13 @@ async fn no_secret_and_no_payload_is_logged_or_shown_again() {
     assert!(server.process.exit(SOON).await.success());
     let log = server.process.stderr();
     assert!(log.matches(ATTEMPTED).count() >= 5, "there is no log to search: {log}");
+    let has_line = |parts: &[&str]| log.lines().any(|line| parts.iter().all(|part| line.contains(part)));
+    assert!(
+        has_line(&[ATTEMPTED, "\"WARN\"", "\"order.created\"", "/bad\"", "\"one\""]),
+        "a failure is a warning: {log}"
+    );
+    assert!(has_line(&[ATTEMPTED, "\"INFO\"", "/good\""]) && !has_line(&[ATTEMPTED, "\"WARN\"", "/good\""]));
+    assert!(has_line(&["api.request", "\"/v1/urls\"", "401"]), "a refused key is logged: {log}");
     assert!(secrets.len() >= 6);
     for secret in secrets.iter().map(String::as_str).chain([CANARY, server.key.as_str()]) {
         let found = log.lines().find(|line| line.contains(secret));

@@ -39,8 +39,9 @@ async fn a_server_whose_database_was_removed_accepts_nothing_and_says_why() {
     for _ in 0..3 {
         assert_eq!(post(&host).await, 503);
     }
-    let log = server.process.stderr();
-    assert!(log.contains("holdfast.db was removed") && log.contains("restore a backup"), "{log}");
+    let said = |log: &String| log.contains("holdfast.db was removed") && log.contains("restore a backup");
+    let logged = until("it says why", SOON, async || Ok(Some(server.process.stderr()).filter(said)));
+    logged.await.unwrap();
     server.terminate();
     server.process.exit(SOON).await;
     let output =

@@ -39,7 +39,7 @@ async fn a_limit_that_is_too_small_for_the_attempts_is_refused() {
         Ok(Some(process.stderr()).filter(|text| text.contains("holdfast: ")))
     });
     let output = output.await.unwrap();
-    for named in ["may open 1024 files", "1280 concurrent attempts", "need 2724", "--first-concurrency"] {
+    for named in ["may open 1024 files", "1280 concurrent attempts", "need 2852", "--first-concurrency"] {
         assert!(output.contains(named), "{named} is not reported: {output}");
     }
 }

@@ -4,6 +4,7 @@
 
 mod bound;
 mod canaries;
+mod client;
 mod clock;
 mod data_folder;
 mod dead_letters;
@@ -11,9 +12,10 @@ mod files;
 mod freeze;
 mod greeting;
 mod guides;
-mod isolation;
 mod kill;
 mod kill_replays;
+#[cfg(feature = "otlp")]
+mod otlp;
 mod overlap;
 mod process;
 mod refusals;

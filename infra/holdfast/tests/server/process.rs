@@ -69,6 +69,10 @@ impl Process {
             .unwrap_or_else(|_| panic!("no greeting; its log: {}", self.stderr()))
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
     /// All further lines on standard output so far.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.stdout.try_iter().collect()
@@ -144,7 +148,7 @@ impl Server {
     }
 
     pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(&self.process.child)
+        self.process.pid()
     }
 
     pub(crate) fn terminate(&self) {

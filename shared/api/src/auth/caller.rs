@@ -1,6 +1,7 @@
 use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
+use holdfast_core::engine::Actor;
 use holdfast_core::ids::Tenant;
 use holdfast_core::rules::access::Role;
 
@@ -11,9 +12,8 @@ use crate::{App, Problem};
 
 /// The holder of the key in a request.
 pub(super) struct Caller {
-    /// For histories: the id of the key, or the name of a built-in one.
-    pub(super) by: String,
-    pub(super) role: Role,
+    /// For histories and the audit list.
+    pub(super) by: Actor,
     /// The default tenant. Only an operator may have none.
     pub(super) home: Option<Tenant>,
 }
@@ -36,13 +36,17 @@ impl Caller {
         }
         TurnSlot::set_holder(parts, &holder).await;
         parts.extensions.insert(holder);
-        if caller.role.suffices(role) { Ok(caller) } else { Err(Problem::wrong_role(caller.role, role)) }
+        if caller.by.role.suffices(role) {
+            Ok(caller)
+        } else {
+            Err(Problem::wrong_role(caller.by.role, role))
+        }
     }
 
     /// Operators may act for all tenants, so none of these answers for what they send.
     fn key_holder(&self) -> KeyHolder {
         match &self.home {
-            Some(tenant) if self.role != Role::Operator => KeyHolder::Tenant(tenant.clone()),
+            Some(tenant) if self.by.role != Role::Operator => KeyHolder::Tenant(tenant.clone()),
             _ => KeyHolder::Operators,
         }
     }
@@ -50,7 +54,7 @@ impl Caller {
     /// The tenant in `?tenant=`, if there is one and this caller may name it.
     pub(super) async fn named_tenant(&self, parts: &Parts, app: &App) -> Result<Option<Tenant>, Problem> {
         let Some(name) = tenant_param(parts.uri.query().unwrap_or_default())? else { return Ok(None) };
-        if self.role != Role::Operator {
+        if self.by.role != Role::Operator {
             return match &self.home {
                 Some(own) if own.as_str() == name => Ok(Some(own.clone())),
                 _ => Err(Problem::other_tenant()),

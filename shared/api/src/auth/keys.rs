@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use holdfast_core::engine::{Engine, Unavailable};
+use holdfast_core::engine::{Actor, Engine, Unavailable};
 use holdfast_core::ids::{KeyId, Tenant, fingerprint};
 use holdfast_core::rules::access::{self, Role};
 
@@ -67,8 +67,8 @@ impl Keys {
         }
         let hash = fingerprint(key);
         if let Some(found) = self.built_in.iter().find(|built_in| access::same_hash(&built_in.key.0, &hash)) {
-            let (by, home) = (found.name.to_owned(), found.home.clone());
-            return Ok(Some(Caller { by, role: Role::Operator, home }));
+            let by = Actor::new(found.name, Role::Operator);
+            return Ok(Some(Caller { by, home: found.home.clone() }));
         }
         let now = engine.clock().now_real();
         let cached = self.cache.get(&hash, now).filter(|key| key.is_valid_at(engine.clock().wall()));
@@ -82,7 +82,7 @@ impl Keys {
                 found
             }
         };
-        Ok(Some(Caller { by: key.id.0.clone(), role: key.role, home: key.tenant.clone() }))
+        Ok(Some(Caller { by: Actor::new(key.id.as_str(), key.role), home: key.tenant.clone() }))
     }
 
     pub(super) async fn tenant_exists(&self, engine: &Engine, tenant: &Tenant) -> Result<bool, Unavailable> {

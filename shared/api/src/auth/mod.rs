@@ -15,9 +15,9 @@ mod path_tenant;
 pub use built_in::{BuiltIn, HashedKey};
 #[cfg(any(test, fuzzing))]
 pub(crate) use caller::{bearer, tenant_param};
-pub(crate) use extract::{Admin, KeyCreator, Operator, Producer};
+pub(crate) use extract::{Admin, KeyCreator, Operator, Producer, Viewer};
 pub(crate) use key_use::KeyHolder;
 pub use key_use::KeyUse;
 pub use keys::Keys;
-pub(crate) use list_scope::{ListItem, ListScope};
+pub(crate) use list_scope::{ListItem, ListPage, ListScope, no_tenant};
 pub(crate) use path_tenant::{ManagedTenant, ReadableTenant};

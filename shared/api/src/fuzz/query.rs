@@ -6,9 +6,12 @@ use crate::cursor::{CursorCodec, CursorKey};
 use crate::deliveries::parse_filter;
 use crate::params::{Params, reject_unknown};
 use crate::path::PathId;
+use crate::urls;
 
 const KNOWN: &[&str] =
     &["event", "url", "subscription", "state", "since", "until", "limit", "cursor", "tenant"];
+
+const KNOWN_FOR_URLS: &[&str] = &["state", "failing", "sort", "order", "url", "limit", "cursor", "tenant"];
 
 #[must_use]
 pub fn seeds() -> Vec<&'static [u8]> {
@@ -16,6 +19,8 @@ pub fn seeds() -> Vec<&'static [u8]> {
         b"state=dead&since=2026-01-01T00:00:00%2B01:00&limit=100&event=order-1",
         b"url=url_00000000000000000000000000&subscription=sub_00000000000000000000000000&tenant=shop",
         b"limit=0&cursor=AAAA&cursor=&state",
+        b"failing=true&sort=last_failure_at&order=desc",
+        b"url=https://a.example/b*",
         b"Bearer hf_abcdefghijklmnop",
         b"dlv_0000000000000000000000000000000000000000000000000000",
         // Of the list below, after "x".
@@ -41,6 +46,11 @@ pub fn check(input: &[u8]) {
             assert_eq!(page.cursors.decode(&page.cursors.encode(after)).as_deref(), Some(after));
         }
         Err(problem) => refusal::check(&problem, KNOWN),
+    }
+    let mut params = Params::parse(text, key);
+    urls::parse_filter(&mut params);
+    if let Err(problem) = params.page("cursor", "urls", &tenant) {
+        refusal::check(&problem, KNOWN_FOR_URLS);
     }
     // A cursor has one form, and belongs to one list.
     let cursors = CursorCodec::new(&key, "deliveries", &tenant, Vec::new());

@@ -1,12 +1,13 @@
 use holdfast_core::ids::{UrlId, is_tenant_name};
 use holdfast_core::rules::access::Role;
 use holdfast_core::rules::delivery::DeliveryState;
+use holdfast_core::rules::event_type;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::quota::MAX_QUOTA;
 use holdfast_core::time::Timestamp;
 
 use super::refusal;
-use crate::{keys, replays, tenants, urls};
+use crate::{events, keys, replays, subscription_request, tenants, urls};
 
 /// 2026-01-31T12:00:00Z
 const NOW: Timestamp = Timestamp::from_millis(1_769_860_800_000);
@@ -21,11 +22,13 @@ pub fn seeds() -> Vec<&'static [u8]> {
         br#"{"since":"2099-01-01T00:00:00Z","states":[]}"#,
         br#"{"reason":"because","replay_expired":true}"#,
         br#"{"events_per_second":5.0,"subscriptions":null,"waiting_bytes":9007199254740993,"stored_bytes":null}"#,
+        br#"{"force":true}"#,
+        br#"{"type":"holdfast.url.frozen","data":{"a":[1,null]},"subject":"s"}"#,
         b"",
     ]
 }
 
-/// The bodies that create keys, set quotas, start replays and change URLs: each is read within its limits, or refused with the field that
+/// The bodies that create keys, set quotas, start replays, change URLs, ping and try an event: each is read within its limits, or refused with the field that
 /// is wrong.
 pub fn check(input: &[u8]) {
     match keys::parse_new_key(input, NOW) {
@@ -56,6 +59,13 @@ pub fn check(input: &[u8]) {
             assert!(replay.since.is_none_or(|since| since <= replay.until.unwrap_or(NOW)));
         }
         Err(problem) => refusal::check(&problem, &["since", "until", "states"]),
+    }
+    if let Err(problem) = subscription_request::parse_ping(input) {
+        refusal::check(&problem, &["force"]);
+    }
+    match events::parse_sample(input) {
+        Ok(event) => assert!(event.id.is_none() && event_type::is_name(&event.event_type)),
+        Err(problem) => refusal::check(&problem, &["type", "data", "subject"]),
     }
     for action in [OperatorAction::Enable, OperatorAction::Freeze, OperatorAction::Disable] {
         match urls::parse_request(input, action) {

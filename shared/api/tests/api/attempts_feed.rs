@@ -213,3 +213,34 @@ async fn the_cheapest_log_shows_only_failures() {
     let overview = world.get("/v1/overview").await.expect(StatusCode::OK);
     assert_eq!(overview["totals"]["attempts"], json!({"success": 1, "failure": 1, "interrupted": 0}));
 }
+
+#[tokio::test]
+async fn a_feed_can_be_narrowed_to_a_url_an_outcome_or_a_delivery() {
+    let world = World::new();
+    let one = world.subscribe("a").await;
+    world.subscribe("b").await;
+    world.receiver.respond_at("b", 500);
+    for _ in 0..3 {
+        world.post("/v1/events", r#"{"type":"x","data":1}"#).await.json(202);
+        world.work().await;
+    }
+    world.engine.flush_activity(false).await;
+    world.clock.advance(Duration::from_secs(3));
+    let list = async |query: &str| world.get(&format!("/v1/attempts?limit=100{query}")).await.json(200);
+    let all = list("").await;
+    assert_eq!(all["items"].as_array().unwrap().len(), 6);
+    let outcomes = |page: &Value| -> Vec<Value> {
+        page["items"].as_array().unwrap().iter().map(|item| item["outcome"].clone()).collect()
+    };
+    assert_eq!(outcomes(&list("&outcome=failure").await), ["failure"; 3]);
+    assert_eq!(outcomes(&list("&url=https://receiver.example/a").await), ["success"; 3]);
+    let url_id = one["url_id"].as_str().unwrap();
+    assert_eq!(outcomes(&list(&format!("&url={url_id}&outcome=failure")).await), [""; 0]);
+    let delivery = all["items"][0]["delivery_id"].as_str().unwrap();
+    assert_eq!(list(&format!("&delivery={delivery}")).await["items"].as_array().unwrap().len(), 1);
+    let narrowed = world.get(&format!("/v1/attempts?limit=2&url={url_id}")).await.json(200);
+    let next = narrowed["next"].as_str().unwrap();
+    assert_eq!(narrowed["items"].as_array().unwrap().len(), 2);
+    assert_eq!(world.get(&format!("/v1/attempts?limit=2&after={next}")).await.problem(400), ["after"]);
+    assert_eq!(world.get("/v1/attempts?outcome=lost").await.problem(400), ["outcome"]);
+}

@@ -9,6 +9,7 @@ use holdfast_api::{BuiltIn, HashedKey, Keys};
 use holdfast_core::engine::{DeleteKeyError, NewKey};
 use holdfast_core::records::Record;
 use holdfast_core::rules::access::Role;
+use holdfast_sim::me;
 use serde_json::{Value, json};
 
 use crate::world::{KEY, World};
@@ -51,7 +52,7 @@ async fn a_key_is_shown_once_and_listed_without_its_text() {
 async fn the_key_is_not_stored_and_neither_key_nor_hash_is_printed() {
     let world = World::new();
     let new = NewKey { tenant: None, role: Role::Operator, description: None, expires_at_real: None };
-    let created = world.engine().create_key(new).await.unwrap();
+    let created = world.engine().create_key(new, me()).await.unwrap();
     let printed = format!("{:?}", created.record);
     assert!(!printed.contains(&created.text) && !printed.contains(&created.record.hash), "{printed}");
     let stored = String::from_utf8(Record::Key(created.record).encode()).unwrap();
@@ -162,7 +163,7 @@ async fn operator(world: &World, expires_after: Option<Duration>) -> (String, St
         description: None,
         expires_at_real: expires_after.map(|after| now_real + after),
     };
-    let created = world.engine().create_key(new).await.unwrap();
+    let created = world.engine().create_key(new, me()).await.unwrap();
     (created.text, created.record.id.0)
 }
 
@@ -193,13 +194,13 @@ async fn concurrent_deletes_leave_one_operator_key() {
         for _ in 0..5 {
             ids.push(holdfast_core::ids::KeyId(operator(&world, None).await.1));
         }
-        let deletes = ids.iter().map(|id| world.engine().delete_key(id, None, false));
+        let deletes = ids.iter().map(|id| world.engine().delete_key(id, None, false, me()));
         let results = join_all(deletes).await;
         let refused = results.iter().filter(|r| matches!(r, Err(DeleteKeyError::LastOperator))).count();
         let deleted = results.iter().filter(|r| r.is_ok()).count();
         assert_eq!((deleted, refused), (4, 1), "{results:?}");
         let last = world.engine().list_keys(None, None, 100).await.unwrap().items;
         assert_eq!(last.len(), 1);
-        world.engine().delete_key(&last[0].id, None, true).await.unwrap();
+        world.engine().delete_key(&last[0].id, None, true, me()).await.unwrap();
     }
 }

@@ -118,7 +118,11 @@ async fn a_page_of_large_subscriptions_has_fewer_of_them() {
         for item in items {
             assert!(listed.insert(item["id"].as_str().unwrap().to_owned()), "listed twice: {}", item["id"]);
         }
-        let Some(next) = page["next"].as_str() else { break };
+        let Some(next) = page["next"].as_str() else {
+            assert_eq!(page.get("partial"), None, "the last page is whole");
+            break;
+        };
+        assert_eq!(page["partial"], true, "it is not full, although there are more");
         cursor = format!("&cursor={next}");
     }
     assert_eq!(listed.len(), COUNT);

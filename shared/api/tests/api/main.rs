@@ -3,12 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test should fail at the first unexpected value")]
 
 mod attempts_feed;
+mod attempts_of_all;
+mod audit;
 mod byte_for_byte;
 mod console;
 mod contract;
+mod death_events;
 mod deliveries;
 mod document;
+mod event_lists;
 mod events;
+mod explain;
+mod feed;
+mod flat_reads;
 mod held_bodies;
 mod hostile_urls;
 mod idempotency;
@@ -30,10 +37,13 @@ mod roles;
 mod rotate_secret;
 mod subscriptions;
 mod tenants;
+mod traces;
+mod try_event;
 mod unread_responses;
 mod update_subscription;
 mod url_events;
 mod url_history;
+mod url_lists;
 mod urls;
 mod validation;
 mod world;

@@ -63,3 +63,21 @@ async fn a_url_that_is_not_enabled_is_not_pinged() {
     world.post(&path, "").await.expect(StatusCode::OK);
     assert_eq!(world.receiver.requests_to("a").len(), 1, "an inactive subscription can be pinged");
 }
+
+#[tokio::test]
+async fn a_disabled_url_is_pinged_if_that_is_asked_for_and_a_frozen_one_never() {
+    let world = World::new();
+    let made = world.subscribe("a").await;
+    let path = format!("/v1/subscriptions/{}/ping", made["id"].as_str().unwrap());
+    let url = format!("/v1/urls/{}", made["url_id"].as_str().unwrap());
+    world.post(&format!("{url}/disable"), "").await.expect(StatusCode::OK);
+    world.post(&path, r#"{"force":false}"#).await.problem(409);
+    let before = world.get(&url).await.expect(StatusCode::OK);
+    let answer = world.post(&path, r#"{"force":true}"#).await.expect(StatusCode::OK);
+    assert_eq!(answer["outcome"], "success");
+    assert_eq!(world.get(&url).await.expect(StatusCode::OK), before, "it stays disabled");
+    world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    world.post(&path, r#"{"force":true}"#).await.problem(409);
+    assert_eq!(world.receiver.requests_to("a").len(), 1);
+    assert_eq!(world.post(&path, r#"{"force":1}"#).await.problem(400), ["force"]);
+}

@@ -212,8 +212,42 @@ async fn invalid_requests_are_rejected_by_field() {
         assert_eq!(answer, fields, "{request}");
     }
     for body in ["", " ", "{}", r#"{"since":null,"until":null,"states":null}"#] {
-        world.post(&format!("{url}/replay"), body).await.expect(StatusCode::ACCEPTED);
+        let started = world.post(&format!("{url}/replay"), body).await.expect(StatusCode::ACCEPTED);
+        run_to_end(&world, &started["id"]).await;
     }
+}
+
+#[tokio::test]
+async fn a_second_replay_of_a_url_is_refused_while_one_is_running() {
+    let world = World::new();
+    let url = url_of(&world.subscribe("a").await);
+    let other = url_of(&world.subscribe("b").await);
+    post(&world, "x").await;
+    let start = async |url: &str| world.post(&format!("{url}/replay"), r#"{"states":["delivered"]}"#).await;
+    let started = start(&url).await.expect(StatusCode::ACCEPTED);
+    let refused = start(&url).await.expect(StatusCode::CONFLICT);
+    let id = started["id"].as_str().unwrap();
+    assert!(refused["detail"].as_str().unwrap().contains(id), "{refused}");
+    start(&other).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(counts(&run_to_end(&world, &started["id"]).await), [1, 1, 0]);
+    let next = start(&url).await.expect(StatusCode::ACCEPTED);
+    assert_ne!(next["id"], started["id"]);
+    assert_eq!(counts(&run_to_end(&world, &next["id"]).await), [1, 1, 0]);
+}
+
+/// Each replay adds attempts that are kept.
+#[tokio::test]
+async fn a_delivery_is_not_replayed_without_end() {
+    let world = World::new();
+    world.subscribe("a").await;
+    post(&world, "x").await;
+    let path = format!("/v1/deliveries/{}/replay", delivery_of(&world, "x").await["id"].as_str().unwrap());
+    for _ in 0..1_000 {
+        world.post(&path, "").await.expect(StatusCode::ACCEPTED);
+        world.work().await;
+    }
+    let refused = world.post(&path, "").await.expect(StatusCode::CONFLICT);
+    assert!(refused["detail"].as_str().unwrap().contains("1000 times"), "{refused}");
 }
 
 #[tokio::test]
@@ -265,4 +299,37 @@ async fn an_enable_replays_deliveries_that_expired_since_the_url_was_enabled() {
     ] {
         assert_eq!(delivery_of(&world, event).await["state"], state, "{event}");
     }
+}
+
+#[tokio::test]
+async fn replays_are_listed_newest_first() {
+    let world = World::new();
+    let url_id = world.subscribe("a").await["url_id"].as_str().unwrap().to_owned();
+    let mut started = Vec::new();
+    for _ in 0..3 {
+        world.clock.advance(Duration::from_secs(60));
+        let replay = world.post(&format!("/v1/urls/{url_id}/replay"), "").await.json(202);
+        started.insert(0, replay["id"].as_str().unwrap().to_owned());
+        world.work().await;
+    }
+    let (mut listed, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world.get(&format!("/v1/replays?limit=2{cursor}")).await.json(200);
+        let items = page["items"].as_array().unwrap().clone();
+        listed.extend(items);
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    let ids: Vec<_> = listed.iter().map(|replay| replay["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(ids, started);
+    let one = world.get(&format!("/v1/replays/{}", ids[0])).await.json(200);
+    assert_eq!(listed[0], one);
+    let other = world.key("beta", "admin").await;
+    let theirs = world.call_as(&other, "GET", "/v1/replays", "").await.json(200);
+    assert_eq!(theirs["items"], serde_json::json!([]));
+    let operator = world.key("", "operator").await;
+    let all = world.call_as(&operator, "GET", "/v1/replays", "").await.json(200);
+    assert_eq!(all["items"][0]["tenant"], "default");
 }

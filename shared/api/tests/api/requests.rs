@@ -84,7 +84,7 @@ async fn unknown_paths_and_methods_are_problems() {
         world.get(path).await.problem(404);
     }
     for (method, path, allowed) in [
-        ("GET", "/v1/events", "POST"),
+        ("PUT", "/v1/events", "GET,HEAD,POST"),
         ("DELETE", "/v1/events/x", "GET,HEAD"),
         ("PUT", "/v1/subscriptions", "GET,HEAD,POST"),
         ("PUT", "/v1/subscriptions/x", "GET,HEAD,PATCH,DELETE"),

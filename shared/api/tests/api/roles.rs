@@ -28,7 +28,9 @@ async fn an_ingest_key_only_posts_events() {
     ] {
         let answer = world.call_as(&key, method, path, "{}").await;
         answer.problem(403);
-        let expected = "This key has the role ingest; use a key with the role admin or operator.";
+        let or_viewer = if method == "GET" { "viewer, " } else { "" };
+        let expected =
+            format!("This key has the role ingest; use a key with the role {or_viewer}admin or operator.");
         assert_eq!(answer.detail(), expected, "{method} {path}");
     }
 }
@@ -36,7 +38,7 @@ async fn an_ingest_key_only_posts_events() {
 #[tokio::test]
 async fn only_operators_manage_keys() {
     let world = World::new();
-    for role in ["ingest", "admin"] {
+    for role in ["ingest", "viewer", "admin"] {
         let key = world.key("a", role).await;
         for (method, path) in [("GET", "/v1/keys"), ("POST", "/v1/keys"), ("DELETE", "/v1/keys/x")] {
             let answer = world.call_as(&key, method, path, "{}").await;
@@ -66,4 +68,30 @@ async fn an_admin_key_manages_its_tenant() {
     let listed = world.call_as(&key, "GET", "/v1/deliveries", "").await.expect(StatusCode::OK);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     assert!(listed["items"][0].get("tenant").is_none(), "{listed}");
+}
+
+#[tokio::test]
+async fn a_viewer_key_reads_its_tenant_and_changes_nothing() {
+    let world = World::new();
+    let (admin, viewer) = (world.key("a", "admin").await, world.key("a", "viewer").await);
+    let new = r#"{"url":"https://receiver.example/","event_types":["*"],"auth_token":"t0ken"}"#;
+    let made = world.call_as(&admin, "POST", "/v1/subscriptions", new).await.expect(StatusCode::CREATED);
+    let (id, url) = (made["id"].as_str().unwrap(), made["url_id"].as_str().unwrap());
+    for path in [format!("/v1/subscriptions/{id}"), "/v1/subscriptions".to_owned(), format!("/v1/urls/{url}")]
+    {
+        let answer = world.call_as(&viewer, "GET", &path, "").await;
+        let shown = answer.expect(StatusCode::OK).to_string();
+        let secret = made["secret"].as_str().unwrap();
+        assert!(!shown.contains(secret) && !shown.contains("t0ken"), "{shown}");
+    }
+    for (path, body) in [
+        ("/v1/events".to_owned(), EVENT),
+        (format!("/v1/subscriptions/{id}/ping"), ""),
+        (format!("/v1/subscriptions/{id}/rotate-secret"), ""),
+        (format!("/v1/urls/{url}/freeze"), ""),
+    ] {
+        world.call_as(&viewer, "POST", &path, body).await.problem(403);
+    }
+    world.call_as(&viewer, "GET", "/v1/keys", "").await.problem(403);
+    world.call_as(&viewer, "GET", "/v1/urls?tenant=b", "").await.problem(403);
 }

@@ -57,3 +57,20 @@ async fn an_equal_subscription_is_a_conflict_that_names_the_other() {
     answer.problem(409);
     assert!(answer.detail().contains(first["id"].as_str().unwrap()), "{}", answer.detail());
 }
+
+#[tokio::test]
+async fn a_secret_can_be_brought_along() {
+    let world = World::new();
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let body = |secret: &str| {
+        json!({"url": "https://receiver.example/a", "event_types": ["*"], "secret": secret}).to_string()
+    };
+    let refused = world.post("/v1/subscriptions", body("whsec_c2hvcnQ=")).await;
+    assert_eq!(refused.problem(400), ["secret"]);
+    assert!(!String::from_utf8_lossy(&refused.body).contains("c2hvcnQ"), "it is not repeated");
+    let made = world.post("/v1/subscriptions", body(secret)).await.expect(StatusCode::CREATED);
+    assert_eq!(made["secret"], secret);
+    let path = format!("/v1/subscriptions/{}", made["id"].as_str().unwrap());
+    assert_eq!(world.get(&path).await.expect(StatusCode::OK).get("secret"), None);
+    assert_eq!(world.patch(&path, format!(r#"{{"secret":"{secret}"}}"#)).await.problem(400), ["secret"]);
+}

@@ -314,3 +314,27 @@ async fn an_operator_gets_an_overview_of_all_tenants_or_of_one() {
     // The third is the tenant of the built-in key.
     assert_eq!(overview(&operator, "/v1/overview").await, [2, 2, 3]);
 }
+
+#[tokio::test]
+async fn tenants_are_listed_by_name_for_operators() {
+    let world = World::new();
+    for tenant in ["shop-2", "a", "shop-1"] {
+        world.key(tenant, "admin").await;
+    }
+    let (mut names, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = world.get(&format!("/v1/tenants?limit=3{cursor}")).await.json(200);
+        names.extend(
+            page["items"].as_array().unwrap().iter().map(|item| item["tenant"].as_str().unwrap().to_owned()),
+        );
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["a", "default", "shop-1", "shop-2"], "that of the built-in key too");
+    let admin = world.key("a", "admin").await;
+    world.call_as(&admin, "GET", "/v1/tenants", "").await.problem(403);
+    let one = world.get("/v1/tenants?tenant=a").await.json(200);
+    assert_eq!(one, serde_json::json!({"items": [{"tenant": "a"}], "next": null}));
+}

@@ -79,3 +79,111 @@ async fn announcements_need_a_subscription_and_cannot_be_forged() {
     let forged = world.post("/v1/events", r#"{"type":"holdfast.url.frozen","data":{}}"#).await;
     assert_eq!(forged.problem(400), ["type"]);
 }
+
+/// Posts so many events, one after the other.
+async fn post(world: &World, count: usize) {
+    for n in 0..count {
+        let body = json!({"type": "order.created", "data": n}).to_string();
+        world.post("/v1/events", body).await.expect(StatusCode::ACCEPTED);
+        world.work().await;
+    }
+}
+
+#[tokio::test]
+async fn trouble_is_announced_once_and_so_is_its_end() {
+    let world = World::new();
+    let watched = world.subscribe("a").await;
+    watch(&world, "holdfast.url.*").await;
+    world.receiver.respond_at("a", 500);
+    post(&world, 9).await;
+    assert_eq!(own_events(&world), Vec::<Value>::new());
+    world.clock.advance(Duration::from_secs(1));
+    post(&world, 5).await;
+    let events = own_events(&world);
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["type"], "holdfast.url.failing");
+    let error = json!({"kind": "status", "status": 500, "text": "the receiver answered 500"});
+    let expected = json!({
+        "url_id": watched["url_id"], "url": "https://receiver.example/a", "at": "2026-01-01T00:00:01.000Z",
+        "failing_since": "2026-01-01T00:00:00.000Z", "streak": 10, "last_error": error,
+    });
+    assert_eq!(events[0]["data"], expected);
+
+    world.receiver.respond_at("a", 200);
+    world.clock.advance(Duration::from_secs(1));
+    post(&world, 2).await;
+    let events = own_events(&world);
+    let types: Vec<_> = events.iter().map(|event| &event["type"]).collect();
+    assert_eq!(types, ["holdfast.url.failing", "holdfast.url.recovered"]);
+    let expected = json!({
+        "url_id": watched["url_id"], "url": "https://receiver.example/a", "at": "2026-01-01T00:00:02.000Z",
+        "failing_since": "2026-01-01T00:00:00.000Z",
+    });
+    assert_eq!(events[1]["data"], expected);
+}
+
+#[tokio::test]
+async fn a_quiet_url_is_announced_when_a_third_retry_fails() {
+    let world = World::new();
+    world.subscribe("a").await;
+    watch(&world, "holdfast.url.failing").await;
+    world.receiver.respond_at("a", 404);
+    post(&world, 1).await;
+    for (wait, expected) in [(85, 0), (170, 0), (340, 1), (680, 1)] {
+        world.clock.advance(Duration::from_secs(wait));
+        world.work().await;
+        assert_eq!(own_events(&world).len(), expected, "after {wait} s more");
+    }
+}
+
+#[tokio::test]
+async fn a_disabled_url_that_recovers_is_announced_as_enabled_only() {
+    let world = World::new();
+    let watched = world.subscribe("a").await;
+    watch(&world, "holdfast.url.*").await;
+    world.receiver.respond_at("a", 500);
+    post(&world, 102).await;
+    world.receiver.respond_at("a", 200);
+    world.clock.advance(Duration::from_secs(600));
+    world.probe(&watched["url_id"]).await;
+    let events = own_events(&world);
+    let types: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types, ["holdfast.url.failing", "holdfast.url.disabled", "holdfast.url.enabled"]);
+}
+
+#[tokio::test]
+async fn the_trouble_of_own_events_causes_no_further_ones() {
+    let world = World::new();
+    let watched = world.subscribe("a").await;
+    watch(&world, "holdfast.url.*").await;
+    world.receiver.respond_at("watch", 500);
+    let url_id = watched["url_id"].as_str().unwrap();
+    for _ in 0..6 {
+        world.post(&format!("/v1/urls/{url_id}/freeze"), "").await.expect(StatusCode::OK);
+        world.clock.advance(Duration::from_secs(6));
+        world.post(&format!("/v1/urls/{url_id}/enable"), "").await.expect(StatusCode::OK);
+        world.work().await;
+        world.clock.advance(Duration::from_secs(6));
+    }
+    let events = own_events(&world);
+    assert!(events.len() >= 12, "{}", events.len());
+    let is_trouble = |event: &&Value| event["type"] == "holdfast.url.failing";
+    assert_eq!(events.iter().filter(is_trouble).count(), 0);
+    let urls = world.get("/v1/urls").await.expect(StatusCode::OK);
+    let failing = |path| {
+        let is_it = |url: &&Value| url["url"] == format!("https://receiver.example/{path}");
+        urls["items"].as_array().unwrap().iter().find(is_it).unwrap()["failing"].clone()
+    };
+    assert_eq!((failing("a"), failing("watch")), (json!(false), json!(true)), "it is shown all the same");
+}
+
+#[tokio::test]
+async fn own_events_that_do_not_exist_cannot_be_subscribed() {
+    let world = World::new();
+    let body =
+        json!({"url": "https://receiver.example/a", "event_types": ["order.*", "holdfast.url.broken"]});
+    let answer = world.post("/v1/subscriptions", body.to_string()).await;
+    assert_eq!(answer.problem(400), ["event_types[1]"]);
+    let detail = String::from_utf8(answer.body.to_vec()).unwrap();
+    assert!(detail.contains("holdfast.url.recovered"), "{detail}");
+}

@@ -1,3 +1,4 @@
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -17,15 +18,16 @@ async fn a_url_is_shown_with_its_health() {
     let expected = json!({
         "id": path.rsplit('/').next(), "url": "https://receiver.example/a", "state": "enabled",
         "since": "2026-01-01T00:00:00.000Z", "reason": "created", "streak": 0, "window_attempts": 0,
-        "window_failures": 0, "window_first_attempts": 0, "window_first_failures": 0, "last_success_at": null, "next_probe_at": null, "generation": 0,
-        "releasing": false,
+        "window_failures": 0, "window_first_attempts": 0, "window_first_failures": 0, "last_success_at": null, "last_failure_at": null, "last_error": null, "failing": false,
+        "failing_since": null, "recent_ms": null, "subscriptions": 1, "next_probe_at": null, "generation": 0, "releasing": false,
     });
     let listed = world.get("/v1/urls").await.expect(StatusCode::OK);
     assert_eq!(listed, json!({"items": [expected], "next": null}));
     let mut one = world.get(&path).await.expect(StatusCode::OK);
     let one = one.as_object_mut().unwrap();
-    let more = ["parked", "parked_more", "history"].map(|name| one.remove(name).unwrap());
-    assert_eq!(more, [json!(0), json!(false), json!([])]);
+    let details = ["waiting", "waiting_more", "parked", "parked_more", "oldest_expiry", "history"];
+    let details = details.map(|name| one.remove(name).unwrap());
+    assert_eq!(details, [json!(0), json!(false), json!(0), json!(false), Value::Null, json!([])]);
     assert_eq!(Value::Object(one.clone()), expected);
 }
 
@@ -132,4 +134,66 @@ async fn a_url_is_changed_ten_times_at_once_and_then_every_six_seconds() {
     world.clock.advance(std::time::Duration::from_secs(6));
     world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
     world.post(&format!("{url}/enable"), "").await.problem(429);
+}
+
+#[tokio::test]
+async fn a_failing_url_says_why_since_when_and_what_waits() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    let show = async || world.get(&path).await.expect(StatusCode::OK);
+    let post = async || {
+        world.post("/v1/events", r#"{"type":"a.b","data":1}"#).await.expect(StatusCode::ACCEPTED);
+        world.work().await;
+    };
+    post().await;
+    let healthy = show().await;
+    assert_eq!(healthy["last_success_at"], "2026-01-01T00:00:00.000Z");
+    assert!(healthy["recent_ms"].is_u64(), "{healthy}");
+    assert_eq!((&healthy["last_error"], &healthy["failing_since"]), (&Value::Null, &Value::Null));
+
+    world.receiver.status.store(503, Ordering::Relaxed);
+    world.clock.advance(Duration::from_secs(60));
+    post().await;
+    world.clock.advance(Duration::from_secs(60));
+    post().await;
+    let failing = show().await;
+    let error = json!({"kind": "status", "status": 503, "text": "the receiver answered 503"});
+    assert_eq!(failing["last_error"], error);
+    assert_eq!((&failing["streak"], &failing["failing"]), (&json!(2), &json!(false)));
+    let times = ["failing_since", "last_failure_at", "oldest_expiry"].map(|name| failing[name].clone());
+    let expected = ["2026-01-01T00:01:00.000Z", "2026-01-01T00:02:00.000Z", "2026-01-03T04:01:00.000Z"];
+    assert_eq!(times, expected.map(Value::from));
+    assert_eq!((&failing["waiting"], &failing["waiting_more"]), (&json!(2), &json!(false)));
+
+    world.receiver.status.store(204, Ordering::Relaxed);
+    world.clock.advance(Duration::from_secs(600));
+    world.work().await;
+    let again = show().await;
+    assert_eq!((&again["failing_since"], &again["waiting"]), (&Value::Null, &json!(0)));
+    assert_eq!(again["last_error"], error, "the last failure stays to be seen");
+}
+
+#[tokio::test]
+async fn a_url_that_never_succeeded_shows_no_last_success() {
+    let world = World::new();
+    world.receiver.status.store(500, Ordering::Relaxed);
+    let path = url_of(&world, "a").await;
+    world.post("/v1/events", r#"{"type":"a.b","data":1}"#).await.expect(StatusCode::ACCEPTED);
+    world.work().await;
+    let shown = world.get(&path).await.expect(StatusCode::OK);
+    assert_eq!((&shown["streak"], &shown["last_success_at"]), (&json!(1), &Value::Null));
+}
+
+#[tokio::test]
+async fn the_number_of_subscriptions_of_a_url_follows_them() {
+    let world = World::new();
+    let path = url_of(&world, "a").await;
+    let body = r#"{"url":"https://receiver.example/a","event_types":["a.b"]}"#;
+    let second = world.post("/v1/subscriptions", body).await.expect(StatusCode::CREATED);
+    let count = async || world.get(&path).await.expect(StatusCode::OK)["subscriptions"].clone();
+    assert_eq!(count().await, 2);
+    let id = second["id"].as_str().unwrap();
+    let deleted = world.call("DELETE", &format!("/v1/subscriptions/{id}"), "").await;
+    assert_eq!(deleted.status, StatusCode::NO_CONTENT);
+    assert_eq!(count().await, 1);
 }

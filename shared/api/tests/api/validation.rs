@@ -246,7 +246,7 @@ async fn problems_say_what_is_wrong_and_what_to_do() {
             "POST",
             "/v1/keys",
             r#"{"role":"root"}"#,
-            r#"`role`: must be one of ingest, admin, operator, not "root""#,
+            r#"`role`: must be one of ingest, viewer, admin, operator, not "root""#,
         ),
     ] {
         let answer = world.call(method, path, body).await;

@@ -15,14 +15,16 @@ use holdfast_api::{App, Keys, router};
 use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings};
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{
-    AttemptRequest, AttemptResponse, AttemptResult, Delay, Inbox, NotCounted, Outgoing, Queue, QueueError,
-    QueueName, Received, Refused, SendError, Sender, Settlement, Store,
+    AttemptRequest, AttemptResponse, AttemptResult, Delay, Feed, Inbox, NotCounted, Outgoing, Queue,
+    QueueError, QueueName, Received, Refused, SendError, Sender, Settlement, Store,
 };
 use holdfast_core::records::Message;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::Interruptible;
-use holdfast_sim::{Memory, MemoryBacklog, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
+use holdfast_sim::{
+    CountingStore, Memory, MemoryBacklog, MemoryQueue, MemoryStore, SeededEntropy, VirtualClock,
+};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -188,9 +190,22 @@ impl World {
         self.with_ports(Ports { store, ..self.ports(8) }, keys)
     }
 
+    /// Another process whose reads are counted.
+    pub(crate) fn with_counted_reads(&self) -> (World, Arc<CountingStore>) {
+        let store = Arc::new(CountingStore::new(self.store.clone()));
+        (self.with_ports(Ports { store: store.clone(), ..self.ports(8) }, default_keys()), store)
+    }
+
     /// Another process on a host that does not count what waits, as on AWS.
     pub(crate) fn without_backlog(&self) -> World {
         self.with_ports(Ports { backlog: Arc::new(NotCounted), ..self.ports(8) }, default_keys())
+    }
+
+    /// Another process that publishes events for operators.
+    pub(crate) fn with_feed(&self, feed: Arc<dyn Feed>) -> World {
+        let engine = Arc::new(Engine::new(self.ports(8), self.engine.settings().clone()).with_feed(feed));
+        let router = router(Arc::new(App::new(engine.clone(), default_keys())));
+        World { router, engine, ..self.clone() }
     }
 
     fn with_ports(&self, ports: Ports, keys: Keys) -> World {

@@ -66,6 +66,8 @@ pub struct ApiConfig {
 pub struct DeliverConfig {
     pub common: Config,
     pub trigger: Trigger,
+    /// The SNS topic that gets Holdfast's own events of all tenants, if there is one.
+    pub events_topic: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,12 +103,21 @@ impl DeliverConfig {
             ("sweep", Trigger::Sweep),
         ];
         let trigger = reader.choice("HOLDFAST_TRIGGER", &triggers);
+        let events_topic = reader.optional("HOLDFAST_EVENTS_TOPIC");
+        if let Some(topic) = events_topic.as_ref().filter(|topic| !is_topic_arn(topic)) {
+            reader.fault(format!("HOLDFAST_EVENTS_TOPIC is {topic:?}, but must be the ARN of an SNS topic"));
+        }
         reader.finish(|| {
             let (mut common, trigger) = (common?, trigger?);
             common.settings.slow_queue = trigger == Trigger::Queue(QueueName::First);
-            Some(DeliverConfig { common, trigger })
+            Some(DeliverConfig { common, trigger, events_topic })
         })
     }
+}
+
+fn is_topic_arn(text: &str) -> bool {
+    let parts: Vec<&str> = text.split(':').collect();
+    matches!(parts.as_slice(), ["arn", _, "sns", _, _, name] if !name.is_empty())
 }
 
 /// `None` only with a fault.

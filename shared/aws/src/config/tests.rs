@@ -43,7 +43,8 @@ fn deliver_faults(changes: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn a_valid_environment_is_accepted() {
-    let DeliverConfig { common, trigger } = DeliverConfig::read(with(&[])).unwrap();
+    let DeliverConfig { common, trigger, events_topic } = DeliverConfig::read(with(&[])).unwrap();
+    assert_eq!(events_topic, None);
     assert_eq!(trigger, Trigger::Queue(QueueName::Retry));
     assert_eq!(common.table, "holdfast-table");
     assert_eq!(common.settings.http_timeout, Duration::from_secs(5));
@@ -179,4 +180,17 @@ fn all_faults_are_reported_together() {
         ("HOLDFAST_LOG_LEVEL", "loud"),
     ]);
     assert_eq!(mixed.len(), 6, "{mixed:?}");
+}
+
+#[test]
+fn the_topic_for_events_is_an_arn() {
+    let topic = "arn:aws:sns:eu-central-1:123456789012:holdfast-events";
+    let read = DeliverConfig::read(with(&[("HOLDFAST_EVENTS_TOPIC", topic)])).unwrap();
+    assert_eq!(read.events_topic.as_deref(), Some(topic));
+    for wrong in
+        ["holdfast-events", "arn:aws:sqs:eu-central-1:123456789012:queue", "arn:aws:sns:eu-central-1:1:"]
+    {
+        let faults = deliver_faults(&[("HOLDFAST_EVENTS_TOPIC", wrong)]);
+        assert!(faults[0].contains("must be the ARN of an SNS topic"), "{faults:?}");
+    }
 }

@@ -18,7 +18,7 @@ use tower::{Service, ServiceExt};
 use super::{Reply, TIMEOUT, reply, request};
 use crate::config::{ApiConfig, Faults, environment};
 use crate::operator_key::{self, OperatorKey};
-use crate::{flush_activity, start};
+use crate::{flush_activity, metrics, start};
 
 /// Runs a function that serves the API, until the process ends: reads the configuration and the operator key, and answers API
 /// Gateway's events by the service that `router` builds over the engine.
@@ -41,6 +41,9 @@ where
         let handle = service_fn(async |event: LambdaEvent<Box<RawValue>>| {
             let reply = answer(service.clone(), event.payload).await;
             flush_activity(&engine).await;
+            if let Some(accepted) = metrics::of_posts(engine.take_counters()) {
+                metrics::publish(&cloud.config().stack, engine.clock().now_real(), &[accepted]);
+            }
             reply
         });
         lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))

@@ -118,6 +118,27 @@ impl DynamoStore {
         Ok(kept.into_iter().all(|kept| kept) && self.keep_part(first, remove_at).await?)
     }
 
+    /// The first part first, so that a body that can be found is complete.
+    pub(super) async fn remove(&self, key: &BodyKey) -> Result<(), Fault> {
+        let first = part_key(key, 0);
+        let Some(found) = self.get_item(&first, Some(PARTS)).await? else { return Ok(()) };
+        let count = number_of(&found, PARTS).unwrap_or(1);
+        self.remove_part(first).await?;
+        try_join_all((1..count).map(|part| self.remove_part(part_key(key, part)))).await?;
+        Ok(())
+    }
+
+    async fn remove_part(&self, key: Key) -> Result<(), Fault> {
+        let request = Request { action: Action::Delete(key), condition: None, terms: Terms::default() };
+        match request.send(&self.client, &self.table).await {
+            Ok(_) | Err(Refusal::Condition(_)) => Ok(()),
+            Err(Refusal::Fault(fault)) => Err(fault),
+            Err(Refusal::Busy | Refusal::Throttled) => {
+                Err(Fault::Unprocessed { operation: "DeleteItem", count: 1 })
+            }
+        }
+    }
+
     async fn keep_part(&self, key: Key, remove_at: Timestamp) -> Result<bool, Fault> {
         let mut terms = Terms::default();
         let sooner = terms.compare(TTL, "<", TTL, ttl(remove_at));

@@ -1,4 +1,5 @@
 use holdfast_core::records::UrlRecord;
+use holdfast_core::rules::last_failure::AttemptError;
 use holdfast_core::time::Now;
 use proptest::prelude::*;
 
@@ -19,9 +20,11 @@ fn healths() -> impl Strategy<Value = Health> {
         1 => Just(UrlState::Frozen),
     ];
     let attempts = near(vec![0, 50, 100, 150, 1_000, 9_990]).prop_map(|n| n.min(9_999));
-    let streak = near(vec![0, 0, 100, 2_000]);
-    (state, attempts, 0_u64..=100, streak, prop::option::of(timestamps()), 0_u64..2).prop_map(
-        |(state, attempts, percent, streak, last_success_at, generation)| {
+    let streak = near(vec![0, 0, 10, 2_000]);
+    let times = || prop::option::of(timestamps());
+    let failing = (any::<bool>(), times(), times());
+    (state, attempts, 0_u64..=100, streak, times(), 0_u64..2, failing).prop_map(
+        |(state, attempts, percent, streak, last_success_at, generation, (failing, since, recovered_at))| {
             let mut health = Health::new(Timestamp::ZERO);
             health.state = state;
             health.window_attempts = attempts;
@@ -29,6 +32,7 @@ fn healths() -> impl Strategy<Value = Health> {
             health.streak = streak;
             health.last_success_at = last_success_at;
             health.generation = generation;
+            (health.failing, health.failing_since, health.recovered_at) = (failing, since, recovered_at);
             health
         },
     )
@@ -55,7 +59,10 @@ fn batches() -> impl Strategy<Value = Vec<Outcome>> {
         (0_u32..100, any::<bool>(), timestamps(), timestamps(), generation).prop_map(
             move |(chance, is_first, started_at, ended_at, generation)| Outcome {
                 success: chance >= failing,
+                error: (chance < failing).then(|| AttemptError::of_status(500 + chance as u16)),
                 is_first,
+                retry: if chance % 5 == 0 { FAILING_RETRY } else { chance % 3 },
+                is_own_event: false,
                 started_at,
                 ended_at,
                 generation,
@@ -71,18 +78,19 @@ fn batches() -> impl Strategy<Value = Vec<Outcome>> {
 /// What the update does to the counters.
 fn update(plan: &FastCount, health: &mut Health) {
     match plan.last_success {
-        LastSuccess::StaysOrBecomes(at) => {
-            health.last_success_at.get_or_insert(at);
-        }
-        LastSuccess::Becomes(at) | LastSuccess::MovesTo(at) => health.last_success_at = Some(at),
-        LastSuccess::StaysBehind(_) => {}
+        LastSuccess::Becomes(at) => health.last_success_at = Some(at),
+        LastSuccess::Stays | LastSuccess::StaysBehind(_) => {}
     }
+    health.first_attempt_at.get_or_insert(plan.first_attempt_at);
     if let Some(counts) = &plan.counts {
         health.window_attempts += counts.attempts;
         health.window_failures += counts.failures;
         health.window_first_attempts += counts.first_attempts;
         health.window_first_failures += counts.first_failures;
         health.streak = counts.trailing_failures.unwrap_or(health.streak + counts.failures);
+        health.last_failure = counts.last_failure.clone().or(health.last_failure.take());
+        let before = health.failing_since.filter(|_| counts.trailing_failures.is_none());
+        health.failing_since = before.or(counts.failing_since);
     }
 }
 
@@ -143,7 +151,18 @@ fn compare(plan: &FastCount, stored: Health, outcomes: &[Outcome]) -> Result<(),
 
 fn outcome(success: bool) -> Outcome {
     let at = Timestamp::from_millis(1);
-    Outcome { success, is_first: true, started_at: at, ended_at: at, generation: 0, recent_ms: 0 }
+    let error = (!success).then(|| AttemptError::of_status(500));
+    Outcome {
+        success,
+        error,
+        is_first: true,
+        retry: 0,
+        is_own_event: false,
+        started_at: at,
+        ended_at: at,
+        generation: 0,
+        recent_ms: 0,
+    }
 }
 
 #[test]
@@ -167,10 +186,10 @@ fn a_healthy_url_is_counted_fast_whatever_its_age() {
 fn one_known_url_serves_many_concurrent_batches() {
     let mut health = Health::new(Timestamp::ZERO);
     (health.window_attempts, health.window_failures) = (1_000, 100);
-    let plan = FastCount::plan(&[outcome(false); 10], Some(&health)).unwrap();
-    (health.window_attempts, health.window_failures) = (5_000, 690);
+    let plan = FastCount::plan(&vec![outcome(false); 9], Some(&health)).unwrap();
+    (health.window_attempts, health.window_failures) = (5_000, 691);
     assert!(plan.holds(&health));
-    health.window_failures = 691;
+    health.window_failures = 692;
     assert!(!plan.holds(&health));
 }
 
@@ -187,12 +206,36 @@ fn a_record_of_a_newer_release_is_left_alone() {
 
 #[test]
 fn an_unknown_url_is_assumed_to_be_new() {
-    let plan = FastCount::plan(&[outcome(false); 10], None).unwrap();
+    let plan = FastCount::plan(&vec![outcome(false); 9], None).unwrap();
     let mut health = Health::new(Timestamp::ZERO);
     assert!(plan.holds(&health));
-    health.window_attempts = 90;
-    assert!(plan.holds(&health));
     health.window_attempts = 91;
+    assert!(plan.holds(&health));
+    health.window_attempts = 92;
     assert!(!plan.holds(&health));
-    assert_eq!(FastCount::plan(&[outcome(false); 101], None), None);
+    assert_eq!(FastCount::plan(&vec![outcome(false); 101], None), None);
+}
+
+#[test]
+fn entering_and_leaving_trouble_is_left_to_the_rule() {
+    let failures = |count| vec![outcome(false); count];
+    let late = Outcome { retry: FAILING_RETRY, ..outcome(false) };
+    let new = Health::new(Timestamp::ZERO);
+    let at_nine = Health { streak: 9, ..new.clone() };
+    let failing = Health { failing: true, streak: 12, ..new.clone() };
+    let calm = Health { recovered_at: Some(Timestamp::from_millis(1)), ..new.clone() };
+    let cases = [
+        (&new, failures(9), true),
+        (&new, failures(10), false),
+        (&at_nine, failures(1), false),
+        (&at_nine, vec![outcome(true), outcome(false)], true),
+        (&new, vec![late.clone()], false),
+        (&calm, vec![late.clone()], true),
+        (&failing, failures(10), true),
+        (&failing, vec![late], true),
+        (&failing, vec![outcome(true)], false),
+    ];
+    for (health, outcomes, is_fast) in cases {
+        assert_eq!(FastCount::plan(&outcomes, Some(health)).is_some(), is_fast, "{health:?}, {outcomes:?}");
+    }
 }

@@ -41,12 +41,18 @@ pub(super) const WINDOW_FAILURES: &str = "window_failures";
 pub(super) const WINDOW_FIRST_ATTEMPTS: &str = "window_first_attempts";
 pub(super) const WINDOW_FIRST_FAILURES: &str = "window_first_failures";
 pub(super) const LAST_SUCCESS_AT: &str = "last_success_at";
+pub(super) const FIRST_ATTEMPT_AT: &str = "first_attempt_at";
+pub(super) const LAST_FAILURE: &str = "last_failure";
+pub(super) const FAILING_SINCE: &str = "failing_since";
+/// Present only while it is true.
+pub(super) const FAILING: &str = "failing";
+pub(super) const RECOVERED_AT: &str = "recovered_at";
 pub(super) const RECENT_MS: &str = "recent_ms";
 /// The last batch of outcomes that was counted by an update.
 pub(super) const COUNTER: &str = "counter";
 
 /// Fields of a URL record that are attributes of the item, because expressions need them.
-const URL_ATTRIBUTES: [&str; 9] = [
+const URL_ATTRIBUTES: [&str; 14] = [
     STATE,
     GENERATION,
     STREAK,
@@ -55,6 +61,11 @@ const URL_ATTRIBUTES: [&str; 9] = [
     WINDOW_FIRST_ATTEMPTS,
     WINDOW_FIRST_FAILURES,
     LAST_SUCCESS_AT,
+    FIRST_ATTEMPT_AT,
+    LAST_FAILURE,
+    FAILING_SINCE,
+    FAILING,
+    RECOVERED_AT,
     RECENT_MS,
 ];
 

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
 use holdfast_core::records::{DeliveryRecord, NewDelivery, StateIndex, TenantVersion};
+use holdfast_core::rules::last_failure::{AttemptError, LastFailure};
 use holdfast_core::rules::quota::{MAX_QUOTA, Quotas};
 use holdfast_core::rules::schedule::Schedule;
 
@@ -20,6 +21,7 @@ fn delivery() -> DeliveryRecord {
         accepted_at,
         url_id: UrlId::of("https://example.com"),
         url: "https://example.com".into(),
+        trace: None,
     };
     DeliveryRecord::new(new, &Schedule::default())
 }
@@ -71,15 +73,24 @@ fn a_list_is_spread_over_shards() {
 
 #[test]
 fn url_fields_that_expressions_need_are_attributes() {
-    let url = UrlRecord::new("t".into(), UrlId::of("u"), "u".into(), Timestamp::from_millis(1));
-    let item = item_of(&Record::Url(url.clone()), 1, "w");
-    let fields = item[RECORD].as_m().unwrap();
-    for name in URL_ATTRIBUTES {
-        assert!(!fields.contains_key(name));
-        // Without an attempt there is no time of a success.
-        assert_eq!(item.contains_key(name), name != LAST_SUCCESS_AT);
+    let new = UrlRecord::new("t".into(), UrlId::of("u"), "u".into(), Timestamp::from_millis(1));
+    let mut failing = new.clone();
+    let (at, error) = (Timestamp::from_millis(2), AttemptError::of_status(500));
+    let health = &mut failing.health;
+    (health.failing, health.failing_since, health.first_attempt_at) = (true, Some(at), Some(at));
+    (health.last_success_at, health.recovered_at) = (Some(at), Some(at));
+    health.last_failure = Some(LastFailure { at, error });
+    // Without an attempt there is none of these.
+    let of_attempts = [LAST_SUCCESS_AT, FIRST_ATTEMPT_AT, LAST_FAILURE, FAILING_SINCE, FAILING, RECOVERED_AT];
+    for (url, was_attempted) in [(new, false), (failing, true)] {
+        let item = item_of(&Record::Url(url.clone()), 1, "w");
+        let fields = item[RECORD].as_m().unwrap();
+        for name in URL_ATTRIBUTES {
+            assert!(!fields.contains_key(name));
+            assert_eq!(item.contains_key(name), was_attempted || !of_attempts.contains(&name), "{name}");
+        }
+        assert_eq!(read_url(item).unwrap(), Some((url, 1)));
     }
-    assert_eq!(read_url(item).unwrap(), Some((url, 1)));
 }
 
 #[test]

@@ -16,7 +16,7 @@
 //! | `listed` | S | the order in all three lists |
 //! | `list_state`, `state_sort` | S | index `by-state`: `list#shard`, and the order in it |
 //! | `ttl` | N | when DynamoDB may remove the item: seconds, rounded up |
-//! | `state`, `generation`, `streak`, `window_attempts`, `window_failures`, `window_first_attempts`, `window_first_failures`, `last_success_at`, `recent_ms` | S, N | of a URL: fields that are here instead of under `record`, because expressions need them |
+//! | `state`, `generation`, `streak`, `window_attempts`, `window_failures`, `window_first_attempts`, `window_first_failures`, `last_success_at`, `first_attempt_at`, `last_failure`, `failing_since`, `failing`, `recovered_at`, `recent_ms` | S, N, M, BOOL | of a URL: fields that are here instead of under `record`, because expressions need them |
 //! | `counter` | S | of a URL: the last batch of outcomes that was counted by an update, as `writer` |
 //!
 //! A body is one item or more, `pk` = `body#tenant#event key`, `sk` = `part#000` and so on, with `data` (B) and `ttl`; the first
@@ -160,5 +160,9 @@ impl Store for DynamoStore {
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         Ok(self.keep(key, remove_at).await?)
+    }
+
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        Ok(self.remove(key).await?)
     }
 }

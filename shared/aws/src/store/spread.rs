@@ -19,6 +19,8 @@ fn shards_of(partition: &str) -> Option<u8> {
         "minutes" => 8,
         // The same, with up to 20 attempts in it.
         "attempts" => 16,
+        // All events of a tenant may have the same subject.
+        "subject" => 16,
         // Read for every post whose key is not cached.
         "keys" => 16,
         _ => return None,

@@ -3,6 +3,8 @@
 
 mod dynamo;
 mod emulator;
+#[cfg(feature = "feed")]
+mod feed;
 mod queue_beyond;
 mod queue_contract;
 mod requests;

@@ -40,6 +40,7 @@ fn with_body(body: Vec<u8>) -> Outgoing {
         url_id: UrlId::of("u"),
         body: Some(Bytes::from(body)),
         again: false,
+        trace: None,
     });
     Outgoing { message, delay: Delay::NONE }
 }

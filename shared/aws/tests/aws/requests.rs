@@ -17,7 +17,7 @@ use holdfast_core::ports::{
 use holdfast_core::records::Message;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::{SeededEntropy, VirtualClock};
+use holdfast_sim::{SeededEntropy, VirtualClock, me};
 
 /// A full batch of the first-attempt queue.
 const FULL_BATCH: usize = 100;
@@ -100,7 +100,7 @@ impl Deployment {
 
     async fn subscribe(&self) {
         let new = NewSubscription::to("https://shop.example/hook", "*");
-        self.engine.subscribe(&self.tenant, new).await.unwrap();
+        self.engine.subscribe(&self.tenant, new, me()).await.unwrap();
     }
 
     /// One post; with ids that begin with `name`, if it is not empty.
@@ -183,9 +183,13 @@ async fn a_failed_attempt_takes_at_most_three_requests_besides_health() {
     deployment.handle(POST).await;
     let first = deployment.requests("first attempts that failed");
     let health = 1;
-    assert!(first.dynamodb <= 3 * POST as u64 + health && first.sqs <= 1, "{first:?}");
+    // Ten failures in a row are trouble, which a ticket announces: once, not for each attempt.
+    let announcement_ticket = 1;
+    assert!(first.dynamodb <= 3 * POST as u64 + health && first.sqs <= 1 + announcement_ticket, "{first:?}");
     deployment.clock.advance(Duration::from_secs(85));
     deployment.handle(POST).await;
     let retries = deployment.requests("retries that failed");
-    assert!(retries.dynamodb <= 3 * POST as u64 + health && retries.sqs <= 1, "{retries:?}");
+    // The ticket is handled with them.
+    let announcement = 12;
+    assert!(retries.dynamodb <= 3 * POST as u64 + health + announcement && retries.sqs <= 2, "{retries:?}");
 }

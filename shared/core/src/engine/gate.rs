@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use super::Engine;
 use crate::ids::Tenant;
@@ -138,6 +138,25 @@ impl<K: Clone + Eq + Hash + Unpin> Future for Entering<K> {
         }
         self.is_done = true;
         Poll::Ready(Inside { gate: Arc::clone(&self.gate), holder: self.holder.clone() })
+    }
+}
+
+/// Lets a task in for one step at a time, so that what it waits for in between keeps no one else out.
+pub struct StepTurns<K: Clone + Eq + Hash>(Option<Entering<K>>);
+
+impl<K: Clone + Eq + Hash> Default for StepTurns<K> {
+    fn default() -> StepTurns<K> {
+        StepTurns(None)
+    }
+}
+
+impl<K: Clone + Eq + Hash + Unpin> StepTurns<K> {
+    /// Ready when it is the turn of the next step, which lasts until what is returned is dropped.
+    pub fn poll_enter(&mut self, gate: &Gate<K>, holder: &K, context: &mut Context<'_>) -> Poll<Inside<K>> {
+        let entering = self.0.get_or_insert_with(|| gate.enter(holder, 1));
+        let inside = ready!(Pin::new(entering).poll(context));
+        self.0 = None;
+        Poll::Ready(inside)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Work that takes many steps: fan-outs, reassignments and bulk replays.
+//! Work that takes many steps: fan-outs, reassignments and bulk replays; and what is announced later.
 
 use std::time::Duration;
 
@@ -45,6 +45,7 @@ impl Engine {
             Job::FanOut(fan_out) => self.fan_out(running, fan_out, until_real).await,
             Job::Reassign(work) => self.reassign(running, work, until_real).await,
             Job::Replay(work) => self.bulk_replay(running, *work, until_real).await,
+            Job::AnnounceDeaths(work) => self.announce_deaths(running, &work).await,
         }
     }
 
@@ -70,6 +71,12 @@ impl Engine {
         self.ports.clock.now() + TICKET_GRACE.max(working)
     }
 
+    /// Whether the job has not ended.
+    pub(super) async fn is_running(&self, running: &RunningJob) -> Result<bool> {
+        let key = JobRecord::key(&running.job.tenant, &running.job.id);
+        Ok(self.repository.get::<JobRecord>(key).await?.is_some())
+    }
+
     /// Starts a job that was just stored.
     pub(super) async fn send_job_ticket(&self, job: &JobRecord) {
         self.send_tickets(vec![job_ticket(&job.tenant, &job.id, Duration::ZERO)]).await;
@@ -87,12 +94,11 @@ impl Engine {
         self.send_tickets(linked_after(running.links, ticket).into_iter().collect()).await;
     }
 
-    /// `with` is written in the same transaction. If the job was changed, it goes on in another function or was started again.
-    pub(super) async fn end_job(&self, running: &RunningJob, with: Vec<Write>) -> Result<()> {
+    /// `with` is written in the same transaction. `false`: the job was changed, and goes on in another function or was started again.
+    pub(super) async fn end_job(&self, running: &RunningJob, with: Vec<Write>) -> Result<bool> {
         let key = JobRecord::key(&running.job.tenant, &running.job.id);
         let mut writes = with;
         writes.push(Write::delete(key, Expect::Version(running.version)));
-        self.repository.try_write(writes).await?;
-        Ok(())
+        self.repository.try_write(writes).await
     }
 }

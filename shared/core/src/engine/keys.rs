@@ -3,7 +3,7 @@
 use super::{ConflictRetries, Engine, Loaded, Page, Result, Unavailable};
 use crate::ids::{KeyId, Tenant, fingerprint};
 use crate::ports::{Expect, Query, Write};
-use crate::records::{KeyRecord, OperatorGuard, TenantRecord};
+use crate::records::{Actor, AuditAction, KeyRecord, OperatorGuard, TenantRecord};
 use crate::rules::access::{self, Role};
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ const PAGE: usize = 100;
 const MAX_SCANNED: usize = 2_000;
 
 impl Engine {
-    pub async fn create_key(&self, new: NewKey) -> Result<CreatedKey> {
+    pub async fn create_key(&self, new: NewKey, by: &Actor) -> Result<CreatedKey> {
         let text = access::new_key(self.random());
         let hash = fingerprint(text.as_bytes());
         let record = KeyRecord {
@@ -51,7 +51,8 @@ impl Engine {
         };
         let mut retries = ConflictRetries::new();
         loop {
-            let mut writes = vec![Write::put(record.clone(), Expect::Absent)];
+            let audit = self.audit(record.tenant.as_ref(), AuditAction::KeyCreated, record.id.as_str(), by);
+            let mut writes = vec![Write::put(record.clone(), Expect::Absent), audit.into_write()];
             if let Some(tenant) = &record.tenant
                 && !self.tenant_exists(tenant).await?
             {
@@ -104,6 +105,7 @@ impl Engine {
         id: &KeyId,
         tenant: Option<&Tenant>,
         operator_remains: bool,
+        by: &Actor,
     ) -> Result<(), DeleteKeyError> {
         let mut retries = ConflictRetries::new();
         loop {
@@ -111,7 +113,9 @@ impl Engine {
             let Loaded { record: key, version } = found
                 .filter(|key| tenant.is_none_or(|tenant| key.record.tenant.as_ref() == Some(tenant)))
                 .ok_or(DeleteKeyError::Unknown)?;
-            let mut writes = vec![Write::delete(KeyRecord::key(id), Expect::Version(version))];
+            let audit = self.audit(key.tenant.as_ref(), AuditAction::KeyDeleted, id.as_str(), by);
+            let mut writes =
+                vec![Write::delete(KeyRecord::key(id), Expect::Version(version)), audit.into_write()];
             if key.role == Role::Operator {
                 // Read before the others are counted, so that a concurrent deletion of one of them is a conflict.
                 writes.push(self.changed_operators().await?);

@@ -26,13 +26,13 @@
 //! # use holdfast_core::ports::{Inbox, QueueName};
 //! # use holdfast_core::rules::filter::Connector;
 //! # use holdfast_core::time::Timestamp;
-//! use holdfast_sim::{Memory, block_on};
+//! use holdfast_sim::{Memory, block_on, me};
 //!
 //! let memory = Memory::new();
 //! let engine = Engine::new(memory.ports(), Settings { http_allowed: true, ..Settings::default() });
 //! let tenant = "default".into();
 //! block_on(async {
-//!     engine.subscribe(&tenant, NewSubscription::to("http://shop.test/hook", "order.created")).await?;
+//!     engine.subscribe(&tenant, NewSubscription::to("http://shop.test/hook", "order.created"), me()).await?;
 //!     let event = NewEvent::new("order.created", r#"{"total": 12}"#);
 //!     let accepted = engine.accept(&tenant, vec![event]).await?;
 //!     assert_eq!(accepted[0].deliveries, 1);
@@ -46,6 +46,7 @@
 //! ```
 
 mod accept;
+mod audit;
 mod counters;
 mod deliver;
 mod error;
@@ -57,6 +58,7 @@ mod recover;
 mod replay;
 mod repository;
 mod settings;
+mod spans;
 mod steps;
 mod subscriptions;
 mod tenants;
@@ -67,30 +69,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::ports::Page;
+pub use crate::records::Actor;
 pub use accept::{AcceptError, Accepted, NewEvent, OverQuota, PostError, Posted};
-pub use counters::Counters;
+pub use audit::AuditFilter;
+pub use counters::{Counters, LATENCY_BOUNDS_MS, TenantCounters};
 pub use error::Unavailable;
-pub use gate::{Entering, Gate, GateLimits, Inside, yield_now};
+pub use gate::{Entering, Gate, GateLimits, Inside, StepTurns, yield_now};
 pub use inspect::{
-    AttemptsPage, DeliveryFilter, DeliveryView, EventView, ListError, MAX_FEED_ITEMS, MAX_MINUTES_SHOWN,
-    Overview, Scope, UrlCounts, UrlView,
+    AllAttemptsPage, AttemptFilter, AttemptsPage, DeliveryFilter, DeliveryView, EventFilter, EventView,
+    Explanation, ListError, ListedEvent, MAX_FEED_ITEMS, MAX_MINUTES_SHOWN, Overview, Scope, StateCounts,
+    TroubleSort, UrlCounts, UrlDetails, UrlFilter, UrlView, Verdict,
 };
 pub use keys::{CreatedKey, DeleteKeyError, NewKey};
 pub use recover::SweepReport;
-pub use replay::ReplayError;
+pub use replay::{ReplayError, ReplayUrlError};
 pub use settings::{DeliveryLog, Settings};
+pub use spans::{AcceptSpan, SPAN_TARGET};
 pub use subscriptions::{
-    NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch, TooLarge, TooManyUrls,
-    UpdateError,
+    MAX_PINGS, MAX_TRIED, NewSubscription, PingError, RotateError, SubscribeError, SubscriptionPatch,
+    TooLarge, TooManyUrls, TriedEvent, TriedSubscription, UpdateError,
 };
 pub use tenants::{SetQuotasError, TenantView};
 pub use urls::{ChangeUrlStateError, UrlStateChange};
 
 use crate::ids::Tenant;
-use crate::ports::{Backlog, Clock, Entropy, Queue, Sender, Store};
+use crate::ports::{Backlog, Clock, Entropy, Feed, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{Crowd, QuotaStates, SubscriptionCache};
-use counters::AtomicCounters;
+use counters::{AtomicCounters, TenantTotals};
 use deliver::{BodyCache, GivenBackLog, Outage, PacedLog};
 use error::Result;
 use inspect::Activity;
@@ -109,6 +115,7 @@ pub struct Ports {
 /// All use-cases, over one set of ports. Holds no state that matters: any number of engines may run beside each other.
 pub struct Engine {
     ports: Ports,
+    feed: Option<Arc<dyn Feed>>,
     repository: Repository,
     settings: Settings,
     subscriptions: SubscriptionCache,
@@ -121,7 +128,9 @@ pub struct Engine {
     given_back_log: GivenBackLog,
     /// For work that keeps a thread busy for milliseconds.
     long_work: Gate<Tenant>,
+    pings: Gate<Tenant>,
     counters: AtomicCounters,
+    tenant_totals: Arc<TenantTotals>,
     activity: Activity,
 }
 
@@ -133,9 +142,13 @@ impl Engine {
     pub fn new(ports: Ports, settings: Settings) -> Engine {
         let long_work =
             Gate::new(GateLimits { in_all: settings.max_long_work, per_holder: 1, one_each: false });
+        let tenant_totals = Arc::new(TenantTotals::new(settings.count_by_tenant));
+        let (store, clock) = (Arc::clone(&ports.store), Arc::clone(&ports.clock));
         Engine {
-            repository: Repository::new(Arc::clone(&ports.store)),
+            repository: Repository::new(store, clock, Arc::clone(&tenant_totals)),
+            tenant_totals,
             ports,
+            feed: None,
             settings,
             subscriptions: SubscriptionCache::default(),
             quotas: QuotaStates::default(),
@@ -146,9 +159,16 @@ impl Engine {
             shortage_log: PacedLog::default(),
             given_back_log: GivenBackLog::default(),
             long_work,
+            pings: Gate::new(subscriptions::PINGS),
             counters: AtomicCounters::default(),
             activity: Activity::default(),
         }
+    }
+
+    /// Publishes what is announced to tenants to operators too.
+    #[must_use]
+    pub fn with_feed(self, feed: Arc<dyn Feed>) -> Engine {
+        Engine { feed: Some(feed), ..self }
     }
 
     #[must_use]
@@ -168,6 +188,12 @@ impl Engine {
             return Err(Unavailable::OutOfTime);
         }
         Ok(())
+    }
+
+    /// Whether a lease was taken by a process that has ended, and of which there is no other. It need not be waited for.
+    fn is_of_earlier_process(&self, lease_until_real: Timestamp) -> bool {
+        let since = self.settings.only_process_since_real;
+        since.is_some_and(|since| lease_until_real < since + self.settings.function_timeout)
     }
 
     fn random<const N: usize>(&self) -> [u8; N] {

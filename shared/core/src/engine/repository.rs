@@ -1,19 +1,24 @@
 //! Typed reads and conditional writes over the store.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::counters::TenantTotals;
 use super::{Result, Unavailable};
-use crate::ids::{DeliveryKey, SubscriptionId, Tenant, UrlId};
+use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId};
 use crate::ports::{
-    Expect, IndexQuery, MAX_KEYS, Page, Query, Store, StoreError, Versioned, Write, WriteError,
+    Clock, Expect, IndexQuery, MAX_KEYS, Page, Query, Store, StoreError, Versioned, Write, WriteError,
 };
 use crate::records::{
-    DeliveryRecord, HistoryEntry, Key, Kind, ParkedPointer, Record, Subscription, TenantVersion, Unreadable,
-    UrlRecord,
+    DeathNote, DeliveryRecord, HistoryEntry, JobRecord, Key, Kind, ParkedPointer, Record, Subscription,
+    TenantVersion, Unreadable, UrlRecord,
 };
-use crate::rules::delivery::DeliveryState;
+use crate::rules::delivery::{DeliveryState, Reason};
 
+/// How many jobs are remembered as stored. Those of URLs at which deliveries die at the same time.
+const MAX_JOBS_KNOWN: usize = 256;
 /// How often a write is tried again on fresher records before the caller gets an error.
 const MAX_CONFLICT_RETRIES: usize = 16;
 
@@ -80,11 +85,22 @@ pub(super) fn typed<T: Kind>(found: Option<Versioned>) -> Result<Option<Loaded<T
 
 pub(super) struct Repository {
     store: Arc<dyn Store>,
+    /// Deliveries that died, for metrics.
+    deaths: AtomicU64,
+    tenant_totals: Arc<TenantTotals>,
+    clock: Arc<dyn Clock>,
+    /// The jobs that this process stored last.
+    jobs_stored: Mutex<VecDeque<JobId>>,
 }
 
 impl Repository {
-    pub(super) fn new(store: Arc<dyn Store>) -> Repository {
-        Repository { store }
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        tenant_totals: Arc<TenantTotals>,
+    ) -> Repository {
+        let (deaths, jobs_stored) = (AtomicU64::default(), Mutex::default());
+        Repository { store, clock, deaths, tenant_totals, jobs_stored }
     }
 
     pub(super) async fn get<T: Kind>(&self, key: Key) -> Result<Option<Loaded<T>>> {
@@ -226,8 +242,12 @@ impl Repository {
         with: Vec<Write>,
     ) -> Result<bool> {
         let mut writes = with;
+        let death = Death::of(before, &after);
+        writes.extend(self.note_deaths(std::iter::once((before, &after))).await?);
         writes.extend(writes_of(before, after));
-        self.try_write(writes).await
+        let is_written = self.try_write(writes).await?;
+        self.count_deaths(death.filter(|_| is_written));
+        Ok(is_written)
     }
 
     /// The same for several, in one transaction. `false`: one of them was changed by another writer, and nothing was written.
@@ -235,8 +255,83 @@ impl Repository {
         &self,
         changes: Vec<(&Loaded<DeliveryRecord>, DeliveryRecord)>,
     ) -> Result<bool> {
-        self.try_write(changes.into_iter().flat_map(|(before, after)| writes_of(before, after)).collect())
-            .await
+        let deaths: Vec<_> = changes.iter().filter_map(|(before, after)| Death::of(before, after)).collect();
+        let mut writes = self.note_deaths(changes.iter().map(|(before, after)| (*before, after))).await?;
+        writes.extend(changes.into_iter().flat_map(|(before, after)| writes_of(before, after)));
+        let is_written = self.try_write(writes).await?;
+        self.count_deaths(deaths.into_iter().filter(|_| is_written));
+        Ok(is_written)
+    }
+
+    /// What is written with deliveries that die, so that each is announced. The job that does so is stored before.
+    async fn note_deaths<'a>(
+        &self,
+        changes: impl Iterator<Item = (&'a Loaded<DeliveryRecord>, &'a DeliveryRecord)>,
+    ) -> Result<Vec<Write>> {
+        let now = self.clock.now();
+        let mut writes = Vec::new();
+        for (before, after) in changes {
+            let stored = before.is_stored().then_some(&before.record);
+            let Some(note) = DeathNote::of(stored, after, now) else { continue };
+            self.ensure_job(note.job(&after.url)).await?;
+            writes.push(Write::put(note, Expect::Any));
+        }
+        Ok(writes)
+    }
+
+    /// Stores a job unless it is known to be there. It must not be written in the transactions of the deliveries, which would hinder each
+    /// other.
+    async fn ensure_job(&self, job: JobRecord) -> Result<()> {
+        let known = || self.jobs_stored.lock().unwrap_or_else(PoisonError::into_inner);
+        if known().iter().any(|id| *id == job.id) {
+            return Ok(());
+        }
+        let id = job.id.clone();
+        // If it is there already, it is the same.
+        self.try_write(vec![Write::put(job, Expect::Absent)]).await?;
+        let mut known = known();
+        if known.len() >= MAX_JOBS_KNOWN {
+            known.pop_front();
+        }
+        known.push_back(id);
+        Ok(())
+    }
+
+    /// One line for each delivery that died: here, because every way to die passes here.
+    fn count_deaths(&self, deaths: impl IntoIterator<Item = Death>) {
+        for Death { key, url_id, event_type, reason } in deaths {
+            self.deaths.fetch_add(1, Ordering::Relaxed);
+            self.tenant_totals.count(&key.tenant, |counters| counters.deliveries_dead += 1);
+            let (tenant, delivery) = (&key.tenant, key.id());
+            let reason = reason.map(Reason::as_str);
+            tracing::warn!(%tenant, %url_id, delivery, event_type, reason, "delivery.dead");
+        }
+    }
+
+    /// How many deliveries died since this was last asked.
+    pub(super) fn take_deaths(&self) -> u64 {
+        self.deaths.swap(0, Ordering::Relaxed)
+    }
+}
+
+/// A delivery that is given up.
+struct Death {
+    key: DeliveryKey,
+    url_id: UrlId,
+    event_type: String,
+    reason: Option<Reason>,
+}
+
+impl Death {
+    fn of(before: &Loaded<DeliveryRecord>, after: &DeliveryRecord) -> Option<Death> {
+        let is_dead = |record: &DeliveryRecord| record.progress.state == DeliveryState::Dead;
+        let was_dead = before.is_stored() && is_dead(&before.record);
+        (is_dead(after) && !was_dead).then(|| Death {
+            key: after.key.clone(),
+            url_id: after.url_id.clone(),
+            event_type: after.event_type.clone(),
+            reason: after.progress.reason,
+        })
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Settings {
     pub only_process_since_real: Option<Timestamp>,
     /// How many deliveries one step of a release or bulk replay lets go at most.
     pub release_ceiling: u32,
+    /// Also count what each tenant does, for metrics that name tenants.
+    pub count_by_tenant: bool,
 }
 
 impl Default for Settings {
@@ -57,6 +59,7 @@ impl Default for Settings {
             max_long_work: 1,
             only_process_since_real: None,
             release_ceiling: DEFAULT_CEILING,
+            count_by_tenant: false,
         }
     }
 }

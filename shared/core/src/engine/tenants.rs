@@ -3,7 +3,7 @@
 use super::{ConflictRetries, Engine, Result, Unavailable};
 use crate::ids::Tenant;
 use crate::ports::Write;
-use crate::records::TenantVersion;
+use crate::records::{Actor, AuditAction, TenantVersion};
 use crate::rules::quota::{Quota, QuotaPatch, QuotaWarning, Quotas};
 
 /// A tenant with its quotas and what it uses of them.
@@ -44,7 +44,12 @@ impl Engine {
     }
 
     /// What exceeds a lowered quota stays. Posts and subscriptions that come later are refused.
-    pub async fn set_quotas(&self, tenant: &Tenant, patch: QuotaPatch) -> Result<TenantView, SetQuotasError> {
+    pub async fn set_quotas(
+        &self,
+        tenant: &Tenant,
+        patch: QuotaPatch,
+        by: &Actor,
+    ) -> Result<TenantView, SetQuotasError> {
         let counted = self.count_bytes(tenant).await?;
         if counted.waiting.is_none() && patch.waiting_bytes.flatten().is_some() {
             return Err(SetQuotasError::NotCounted(Quota::WaitingBytes));
@@ -58,8 +63,10 @@ impl Engine {
             let quotas = loaded.record.quotas.patched(&patch);
             let after = TenantVersion { quotas, ..loaded.record.clone() };
             // The version stays: it is that of the subscriptions, which did not change.
-            let write = Write::put(after.clone(), loaded.expect());
-            if after == loaded.record || self.repository.try_write(vec![write]).await? {
+            let audit = self.audit(Some(tenant), AuditAction::QuotasChanged, tenant.as_str(), by);
+            let audit = audit.changing(&loaded.record.quotas.changed_in(&quotas));
+            let writes = vec![Write::put(after.clone(), loaded.expect()), audit.into_write()];
+            if after == loaded.record || self.repository.try_write(writes).await? {
                 return Ok(self.tenant_view(&after, counted));
             }
             retries.again(tenant)?;

@@ -37,7 +37,8 @@ pub trait Backlog: Send + Sync {
         Ok(self.of(tenant).await?.map(|waiting| waiting.bytes))
     }
 
-    /// The bytes of the tenant's bodies in the store, whether they wait or were delivered. Asked as often as [`Backlog::bytes`].
+    /// The bytes of the tenant's bodies in the store, whether they wait or were delivered, and of the records that count
+    /// ([`crate::records::Record::counted_bytes`]). Asked as often as [`Backlog::bytes`].
     async fn stored_bytes(&self, tenant: &Tenant) -> Result<Option<u64>, StoreError>;
 }
 

@@ -3,6 +3,7 @@
 mod backlog;
 mod clock;
 mod error;
+mod feed;
 mod queue;
 mod sender;
 mod store;
@@ -10,6 +11,7 @@ mod store;
 pub use backlog::{Backlog, NotCounted, Waiting};
 pub use clock::{Clock, Entropy};
 pub use error::{QueueError, SendError, Source, StoreError, WriteError, chain};
+pub use feed::{Feed, FeedEvent};
 pub use queue::{Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement, UnreadableMessage};
 pub use sender::{AttemptRequest, AttemptResponse, AttemptResult, FailureKind, Refused, Sender};
 pub use store::{

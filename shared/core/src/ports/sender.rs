@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::ids::Tenant;
+use crate::rules::last_failure::ErrorKind;
 use crate::rules::shortage::Shortage;
 
 /// Makes attempts. A failed attempt is data, not an error of ours. The error is a shortage of ours: nothing was sent, or we were too
@@ -97,15 +98,21 @@ pub enum FailureKind {
     Body,
 }
 
+impl From<FailureKind> for ErrorKind {
+    fn from(kind: FailureKind) -> ErrorKind {
+        match kind {
+            FailureKind::Blocked => ErrorKind::Blocked,
+            FailureKind::Dns => ErrorKind::Dns,
+            FailureKind::Connect => ErrorKind::Connect,
+            FailureKind::Tls => ErrorKind::Tls,
+            FailureKind::Timeout => ErrorKind::Timeout,
+            FailureKind::Body => ErrorKind::Body,
+        }
+    }
+}
+
 impl fmt::Display for FailureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FailureKind::Blocked => "blocked",
-            FailureKind::Dns => "dns",
-            FailureKind::Connect => "connect",
-            FailureKind::Tls => "tls",
-            FailureKind::Timeout => "timeout",
-            FailureKind::Body => "body",
-        })
+        f.write_str(ErrorKind::from(*self).as_str())
     }
 }

@@ -247,4 +247,7 @@ pub trait Store: Send + Sync {
 
     /// Moves a body's removal on; never nearer. `false`: there is no such body.
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError>;
+
+    /// Removes a body before its time. It is no error if there is none.
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError>;
 }

@@ -7,6 +7,7 @@ use crate::ids::{DeliveryKey, EventKey, JobId, StepId, SubscriptionId, Tenant, U
 use crate::rules::delivery::{AttemptNumber, AttemptOutcome, Progress};
 use crate::rules::reassign::{Reassignment, reassign};
 use crate::rules::schedule::Schedule;
+use crate::rules::trace::TraceContext;
 use crate::time::Timestamp;
 
 /// A delivery that did not succeed at once: it failed, was parked, or is dead. Created only where none exists, changed only by conditional
@@ -24,6 +25,9 @@ pub struct DeliveryRecord {
     /// The step of a release or bulk replay that is judged by the next attempt. `None`: no step waits for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_in: Option<StepId>,
+    /// The trace that its event belongs to. `None`: the producer sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<TraceContext>>,
     pub progress: Progress,
 }
 
@@ -36,6 +40,9 @@ pub struct NewDelivery {
     pub accepted_at: Timestamp,
     pub url_id: UrlId,
     pub url: String,
+    /// The trace that its event belongs to. `None`: the producer sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<TraceContext>>,
 }
 
 impl DeliveryRecord {
@@ -51,6 +58,7 @@ impl DeliveryRecord {
             url: new.url,
             replayed_by: None,
             released_in: None,
+            trace: new.trace,
         }
     }
 
@@ -187,6 +195,7 @@ impl LoggedDelivery {
             accepted_at: record.accepted_at,
             url_id: record.url_id.clone(),
             url: record.url.clone(),
+            trace: record.trace.clone(),
         };
         LoggedDelivery { delivery, attempt }
     }

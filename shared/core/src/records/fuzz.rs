@@ -14,6 +14,7 @@ pub mod message {
         vec![
             br#"{"v":1,"kind":"first_attempt","key":{"tenant":"default","event_key":"06cc","subscription_id":"sub_1"},"event_id":"e","event_type":"a.b","accepted_at":5,"url_id":"url_1","again":false}
 {"id":"e","type":"a.b","data":1}"#,
+            br#"{"v":1,"kind":"first_attempt","key":{"tenant":"default","event_key":"06cd","subscription_id":"sub_1"},"event_id":"e","event_type":"a.b","accepted_at":5,"url_id":"url_1","again":false,"trace":{"parent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","state":"a=1"}}"#,
             br#"{"v":1,"kind":"delivery","key":{"tenant":"default","event_key":"06cc","subscription_id":"sub_1"},"url_id":"url_1","epoch":0,"n":3,"links":2}"#,
             br#"{"v":1,"kind":"probe","tenant":"default","url_id":"url_1"}"#,
             br#"{"v":1,"kind":"release","tenant":"default","url_id":"url_1","step":7}"#,
@@ -102,34 +103,15 @@ pub mod record {
 mod tests {
     use std::collections::BTreeSet;
 
-    use holdfast_sim::mutate::{Edit, mutate};
-    use proptest::prelude::*;
     use serde_json::{Map, Value};
 
     use super::*;
     use crate::records::{Key, Record};
 
-    /// Nearly valid input, and now and then any bytes at all.
-    fn hostile(seeds: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
-        let mutated = (any::<usize>(), prop::collection::vec(any::<Edit>(), 0..8));
-        prop_oneof![
-            9 => mutated.prop_map(move |(pick, edits)| mutate(&seeds, pick, &edits)),
-            1 => prop::collection::vec(any::<u8>(), 0..200),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
-        fn messages(input in hostile(message::seeds())) {
-            message::check(&input);
-        }
-
-        #[test]
-        fn records(input in hostile(record::seeds())) {
-            record::check(&input);
-        }
+    holdfast_sim::test_hostile_input! {
+        1_000,
+        messages => message,
+        records => record,
     }
 
     /// Stored records stay readable: a field may be added, but what was written is still there.
@@ -145,6 +127,6 @@ mod tests {
             }
             kinds.insert(written["kind"].as_str().unwrap().to_owned());
         }
-        assert_eq!(kinds.len(), 20, "{kinds:?}");
+        assert_eq!(kinds.len(), 23, "{kinds:?}");
     }
 }

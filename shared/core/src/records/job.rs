@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Key;
 use crate::ids::{EventKey, JobId, SubscriptionId, Tenant};
+use crate::rules::trace::TraceContext;
 use crate::time::Timestamp;
 
 /// Work that takes many steps. Each step is idempotent and leaves its place in the record, so that any function can go on.
@@ -11,6 +12,7 @@ pub enum Job {
     FanOut(FanOut),
     Reassign(Reassign),
     Replay(Box<super::BulkReplay>),
+    AnnounceDeaths(super::AnnounceDeaths),
 }
 
 /// One event on its way to many subscriptions. Goes through them in the order of their ids.
@@ -20,10 +22,17 @@ pub struct FanOut {
     pub event_key: EventKey,
     pub event_type: String,
     pub accepted_at: Timestamp,
+    /// Which list of recipients it goes through, so that it can be removed at the end: another post of the same event has its own. `None`
+    /// in jobs of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<String>,
     /// The last subscription that was queued.
     pub after: Option<SubscriptionId>,
     /// A function began it, or did so for an earlier post of the same event: messages of any later step may have been sent already.
     pub started: bool,
+    /// The trace that its event belongs to. `None`: the producer sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<TraceContext>>,
 }
 
 /// A subscription was deleted, deactivated or moved to another URL: its live deliveries end, or go where it is now. Passes twice,

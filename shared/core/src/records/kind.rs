@@ -1,8 +1,8 @@
 use super::{
-    Attempt, AttemptSummaries, DeliveryRecord, EventRecord, HistoryEntry, JobRecord, KeyRecord,
-    LoggedDelivery, MinuteRecord, OperatorGuard, ParkedPointer, Record, ReplayRecord, StepBatch,
-    Subscription, SubscriptionChange, SubscriptionGuard, TenantRecord, TenantVersion, UrlListEntry,
-    UrlRecord,
+    Attempt, AttemptSummaries, AuditEntry, DeathNote, DeliveryRecord, EventRecord, HistoryEntry, JobRecord,
+    KeyRecord, LoggedDelivery, MinuteRecord, OperatorGuard, ParkedPointer, Record, ReplayRecord, StepBatch,
+    SubjectEntry, Subscription, SubscriptionChange, SubscriptionGuard, TenantRecord, TenantVersion,
+    UrlListEntry, UrlRecord,
 };
 
 /// One kind of record, so that reads and writes can be typed.
@@ -61,4 +61,7 @@ kinds! {
     StepBatch => StepBatch,
     MinuteRecord => Minute,
     AttemptSummaries => AttemptSummaries,
+    DeathNote => DeathNote,
+    AuditEntry => Audit,
+    SubjectEntry => Subject,
 }

@@ -7,6 +7,7 @@ use super::version::{Format, Unreadable};
 use crate::ids::{DeliveryKey, JobId, Tenant, UrlId};
 use crate::rules::chain::next_link;
 use crate::rules::delivery::AttemptNumber;
+use crate::rules::trace::TraceContext;
 use crate::time::Timestamp;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub struct FirstAttempt {
     pub body: Option<Bytes>,
     /// This message may have been sent before: read the record first.
     pub again: bool,
+    /// The trace that its event belongs to. `None`: the producer sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<TraceContext>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -177,6 +181,7 @@ mod tests {
             url_id: UrlId::of("http://x/"),
             body: body.map(Bytes::from),
             again: false,
+            trace: None,
         })
     }
 

@@ -4,6 +4,7 @@
 //! | record | partition | sort |
 //! |---|---|---|
 //! | event | `event#tenant#event id` | `event` |
+//! | event in the list of its subject | `subject#tenant#hash` | `acceptance time#event key` |
 //! | delivery | `deliveries#tenant#event key` | `subscription#delivery` |
 //! | first-attempt success (log) | `deliveries#tenant#event key` | `subscription#log` |
 //! | attempt | `deliveries#tenant#event key` | `subscription#attempt#epoch#n#time` |
@@ -20,14 +21,18 @@
 //! | replay | `replay#tenant#job id` | `replay` |
 //! | minute of activity | `minutes#tenant` | `minute#engine` |
 //! | summaries of recent attempts | `attempts#tenant` | `real time#engine#number` |
+//! | delivery that died, to be announced | `deaths#tenant#url id#period` | `delivery id` |
 //! | key | `keys` | `key id` |
 //! | guard of the last operator's key | `operators` | `guard` |
 //! | tenant | `tenants` | `tenant` |
+//! | change by the holder of a key | `audit#tenant` | `time#audit id` |
 //!
 //! Architecture Invariant: what is a tenant's has the tenant in its partition, right after the kind of thing. A tenant's name holds no
 //! `#`, so that no partition of one tenant can be read as another's, whatever ids come after it.
 
 mod activity;
+mod audit;
+mod death;
 mod delivery;
 mod event;
 #[cfg(any(test, fuzzing))]
@@ -40,6 +45,7 @@ mod replay;
 mod state_index;
 mod step;
 mod subscription;
+mod trouble;
 mod url;
 mod version;
 
@@ -49,8 +55,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use activity::{AttemptSummaries, AttemptSummary, MinuteRecord};
+pub use audit::{Actor, AuditAction, AuditEntry};
+pub use death::{AnnounceDeaths, DeathNote};
 pub use delivery::{Attempt, DeliveryRecord, LoggedDelivery, NewDelivery, ParkedPointer};
-pub use event::{EventRecord, IdPhase};
+pub use event::{EventRecord, IdPhase, SubjectEntry};
 pub use job::{FanOut, Job, JobRecord, Reassign};
 pub use key::{KeyRecord, OperatorGuard, TenantRecord};
 pub use kind::Kind;
@@ -61,6 +69,7 @@ pub use step::StepBatch;
 pub use subscription::{
     Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, active_subscription,
 };
+pub use trouble::{TroubleChange, TroubleNote, TroubleNotes};
 pub use url::{HistoryEntry, PendingAnnouncement, UrlListEntry, UrlLook, UrlRecord};
 pub use version::{Unreadable, VERSION};
 
@@ -70,6 +79,9 @@ use version::Format;
 /// How many partitions the sweep's index is spread over, because one key takes 1,000 writes a second: enough for an outage in which 1,000
 /// events a second fail for two days.
 pub const SWEEP_SHARDS: u8 = 64;
+
+/// Most records have fewer, and cost nothing to count.
+const MAX_UNCOUNTED_BYTES: usize = 1_024;
 
 /// Where a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,7 +122,8 @@ pub enum ListIndex {
     ByUrl,
     /// Deliveries of one subscription: a list of those that are alive, and one of the others.
     BySubscription,
-    /// Deliveries and URLs of one tenant in one state, in an order of their own.
+    /// Deliveries and URLs of one tenant in one state, the subscriptions of one URL, and the replays and events of one tenant, in an order of their
+    /// own.
     ByState,
 }
 
@@ -121,7 +134,7 @@ pub struct IndexEntries {
     pub look_at: Option<Timestamp>,
     /// Present for what is listed as a delivery.
     pub listed: Option<Listed>,
-    /// Present for what is counted by its state.
+    /// Present for what is counted by its state, or listed by its URL.
     pub by_state: Option<StateEntry>,
     /// When the store may remove it. Live records have none.
     pub remove_at: Option<Timestamp>,
@@ -167,6 +180,9 @@ pub enum Record {
     StepBatch(StepBatch),
     Minute(MinuteRecord),
     AttemptSummaries(AttemptSummaries),
+    DeathNote(DeathNote),
+    Audit(AuditEntry),
+    Subject(SubjectEntry),
     /// A record that a newer release wrote. It is never written back: this release does not know all of its fields.
     #[serde(skip)]
     Newer {
@@ -223,34 +239,58 @@ impl Record {
             Record::StepBatch(r) => r.key(),
             Record::Minute(r) => r.key(),
             Record::AttemptSummaries(r) => r.key(),
+            Record::DeathNote(r) => r.key(),
+            Record::Audit(r) => r.key(),
+            Record::Subject(r) => r.key(),
             Record::Newer { key, .. } => key.clone(),
         }
+    }
+
+    /// What a record with so many bytes counts towards the quota on stored bytes. Producers and receivers decide how long the ids, subjects
+    /// and excerpts of responses in these are.
+    #[must_use]
+    pub fn counted_bytes(&self, encoded_bytes: usize) -> u64 {
+        let is_counted = matches!(
+            self,
+            Record::Event(_)
+                | Record::Subject(_)
+                | Record::Delivery(_)
+                | Record::Logged(_)
+                | Record::Attempt(_)
+        );
+        if is_counted && encoded_bytes > MAX_UNCOUNTED_BYTES { encoded_bytes as u64 } else { 0 }
     }
 
     #[must_use]
     pub fn index_entries(&self) -> IndexEntries {
         match self {
-            Record::Event(r) => IndexEntries::removed_at(r.remove_at),
+            Record::Event(r) => r.index_entries(),
+            Record::Subject(r) => IndexEntries::removed_at(r.remove_at),
             Record::Delivery(r) => r.index_entries(),
             Record::Logged(r) => r.index_entries(),
-            Record::Replay(r) => IndexEntries::removed_at(r.remove_at),
+            Record::Replay(r) => {
+                let by_state = Some(StateEntry::of_replay(r));
+                IndexEntries { by_state, ..IndexEntries::removed_at(r.remove_at) }
+            }
             Record::Attempt(Attempt { remove_at, .. })
             | Record::SubscriptionChange(SubscriptionChange { remove_at, .. })
             | Record::StepBatch(StepBatch { remove_at, .. })
             | Record::Minute(MinuteRecord { remove_at, .. })
-            | Record::AttemptSummaries(AttemptSummaries { remove_at, .. }) => {
-                IndexEntries::removed_at(Some(*remove_at))
-            }
+            | Record::AttemptSummaries(AttemptSummaries { remove_at, .. })
+            | Record::DeathNote(DeathNote { remove_at, .. })
+            | Record::Audit(AuditEntry { remove_at, .. }) => IndexEntries::removed_at(Some(*remove_at)),
             Record::Job(r) => IndexEntries { look_at: Some(r.look_at), ..IndexEntries::default() },
             Record::Url(r) => IndexEntries {
                 look_at: r.next_look_at(),
                 by_state: StateEntry::of_url(r),
                 ..IndexEntries::default()
             },
+            Record::Subscription(r) => {
+                IndexEntries { by_state: Some(StateEntry::of_subscription(r)), ..IndexEntries::default() }
+            }
             Record::Parked(_)
             | Record::UrlListEntry(_)
             | Record::History(_)
-            | Record::Subscription(_)
             | Record::SubscriptionGuard(_)
             | Record::TenantVersion(_)
             | Record::Key(_)

@@ -22,6 +22,7 @@ fn delivery() -> DeliveryRecord {
         accepted_at: ACCEPTED,
         url_id: UrlId::of("http://x/"),
         url: "http://x/".into(),
+        trace: None,
     };
     DeliveryRecord::new(new, &Schedule::default())
 }

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Key;
+use super::{Key, TroubleNotes};
 use crate::ids::{Tenant, UrlId};
 use crate::rules::announcements::AnnouncementPace;
 use crate::rules::health::{CannotDisableFrozen, Change, Health, OperatorAction, Outcome, UrlState};
@@ -31,6 +31,9 @@ pub struct UrlRecord {
     /// How many of its changes were announced lately.
     #[serde(default)]
     pub announced: AnnouncementPace,
+    /// What is to be announced of its trouble while it is enabled.
+    #[serde(default)]
+    pub trouble: TroubleNotes,
     /// How many subscriptions have it. `None`: not known, because the record was lost and made again; such a URL is never removed.
     #[serde(default)]
     pub subscriptions: Option<u64>,
@@ -39,10 +42,10 @@ pub struct UrlRecord {
     pub remove_at: Option<Timestamp>,
 }
 
-/// Changes of state that have not been announced yet.
+/// Changes of state, or notes of its trouble, that have not been announced yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingAnnouncement {
-    /// The generation of the first of them; the history has the rest.
+    /// The generation of the first change of state among them; the history has the rest.
     pub from_generation: u64,
     /// When the sweep sends the ticket again. Separate from the URL's own, because a frozen URL is looked at for no other reason.
     pub look_at: Timestamp,
@@ -72,6 +75,7 @@ impl UrlRecord {
             looks: 0,
             announcement: None,
             announced: AnnouncementPace::default(),
+            trouble: TroubleNotes::default(),
             subscriptions: None,
             remove_at: None,
         }
@@ -115,16 +119,40 @@ impl UrlRecord {
             if outcome.generation == self.health.generation {
                 self.recent_ms = outcome.recent_ms;
             }
+            let (was_failing, failing_since) = (self.health.failing, self.health.failing_since);
             if let Some(change) = self.health.count(outcome) {
                 self.after_change(now);
-                self.announce_later(now.schedule);
+                self.announce_later(self.health.generation, now.schedule);
                 history.push(self.history_entry(change, outcome.ended_at, "holdfast"));
+            } else if was_failing != self.health.failing && self.health.state == UrlState::Enabled {
+                self.note_trouble(outcome, failing_since, now.schedule);
+            }
+            if !self.health.failing {
+                self.trouble.forget();
             }
         }
         if self.health.next_probe_at != probe_before {
             self.look_again_at(self.health.next_probe_at.or(self.look_at));
         }
         history
+    }
+
+    /// It got into trouble, or out of it, without a change of state that would be announced.
+    fn note_trouble(&mut self, outcome: &Outcome, failing_since: Option<Timestamp>, now: Timestamp) {
+        let is_noted = if self.health.failing {
+            // Nothing follows from Holdfast's own events but a line in the log: else they would cause each other.
+            let is_noted = !outcome.is_own_event;
+            if is_noted {
+                self.trouble.failing(&self.health, outcome.ended_at);
+            }
+            is_noted
+        } else {
+            self.trouble.recovered(failing_since, outcome.ended_at)
+        };
+        if is_noted {
+            // The present generation has been announced already.
+            self.announce_later(self.health.generation + 1, now);
+        }
     }
 
     /// Applies what an operator asked for.
@@ -140,7 +168,10 @@ impl UrlRecord {
             self.after_change(now);
         }
         if change.is_some() {
-            self.announce_later(now.schedule);
+            self.announce_later(self.health.generation, now.schedule);
+        }
+        if !self.health.failing {
+            self.trouble.forget();
         }
         Ok(change.map(|change| self.history_entry(change, now.schedule, by)))
     }
@@ -205,9 +236,9 @@ impl UrlRecord {
     }
 
     /// If others wait to be announced, a ticket for them is out: so many changes may follow each other that none would ever be looked for.
-    fn announce_later(&mut self, now: Timestamp) {
+    fn announce_later(&mut self, from_generation: u64, now: Timestamp) {
         self.announcement.get_or_insert(PendingAnnouncement {
-            from_generation: self.health.generation,
+            from_generation,
             look_at: look_at::while_ticket_is_out(now),
             looks: 0,
         });
@@ -226,9 +257,11 @@ impl UrlRecord {
         }
     }
 
-    /// Everything up to a generation is announced.
-    pub fn end_announcements(&mut self, up_to: u64) {
-        let pending = self.announcement.filter(|_| self.health.generation > up_to);
+    /// Everything up to a generation, and up to a note of its trouble, is announced.
+    pub fn end_announcements(&mut self, up_to: u64, up_to_note: u64) {
+        self.trouble.end(up_to_note);
+        let is_left = self.health.generation > up_to || !self.trouble.pending().is_empty();
+        let pending = self.announcement.filter(|_| is_left);
         self.announcement = pending.map(|pending| PendingAnnouncement {
             from_generation: pending.from_generation.max(up_to + 1),
             ..pending
@@ -365,8 +398,10 @@ mod tests {
         let now = Timestamp::from_millis(1_700_000_000_000);
         let url = UrlRecord::new("t".into(), UrlId::of("https://a.test/"), "https://a.test/".to_owned(), now);
         let mut fields = Record::Url(url.clone()).to_fields();
-        for name in ["subscriptions", "remove_at", "announced"] {
-            assert!(fields.remove(name).is_some());
+        let newer =
+            ["subscriptions", "remove_at", "announced", "trouble", "first_attempt_at", "last_failure"];
+        for name in newer.into_iter().chain(["failing_since", "recovered_at"]) {
+            assert!(fields.remove(name).is_some(), "{name}");
         }
         let key = || UrlRecord::key(&url.tenant, &url.id);
         assert_eq!(Record::from_fields(key, fields).unwrap(), Record::Url(url.clone()));

@@ -8,6 +8,8 @@ use subtle::ConstantTimeEq;
 pub enum Role {
     /// Posts events of its tenant, and nothing else.
     Ingest,
+    /// Reads everything that is its tenant's except secrets, and changes nothing.
+    Viewer,
     /// Everything that is its tenant's, posting events too.
     Admin,
     /// Everything of all tenants, and the keys.
@@ -15,21 +17,23 @@ pub enum Role {
 }
 
 impl Role {
-    pub const ALL: [Role; 3] = [Role::Ingest, Role::Admin, Role::Operator];
+    pub const ALL: [Role; 4] = [Role::Ingest, Role::Viewer, Role::Admin, Role::Operator];
 
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Role::Ingest => "ingest",
+            Role::Viewer => "viewer",
             Role::Admin => "admin",
             Role::Operator => "operator",
         }
     }
 
-    /// Whether a key of this role may do what asks for `needed`: each role may do what those before it may.
+    /// Whether a key of this role may do what asks for `needed`. An admin may do what the others of its tenant may, and an operator everything;
+    /// posting and reading have nothing to do with each other.
     #[must_use]
-    pub const fn suffices(self, needed: Role) -> bool {
-        self as u8 >= needed as u8
+    pub fn suffices(self, needed: Role) -> bool {
+        self as u8 == needed as u8 || (self as u8 >= Role::Admin as u8 && self as u8 >= needed as u8)
     }
 }
 
@@ -60,10 +64,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_role_may_do_what_those_before_it_may() {
-        for (place, role) in Role::ALL.into_iter().enumerate() {
-            for (needs, needed) in Role::ALL.into_iter().enumerate() {
-                assert_eq!(role.suffices(needed), place >= needs, "{role:?} for {needed:?}");
+    fn each_role_may_do_its_own_and_those_above_it_more() {
+        use Role::{Admin, Ingest, Operator, Viewer};
+        for (role, may) in [
+            (Ingest, &[Ingest][..]),
+            (Viewer, &[Viewer]),
+            (Admin, &[Ingest, Viewer, Admin]),
+            (Operator, &[Ingest, Viewer, Admin, Operator]),
+        ] {
+            for needed in Role::ALL {
+                assert_eq!(role.suffices(needed), may.contains(&needed), "{role:?} for {needed:?}");
             }
             assert_eq!(serde_json::to_value(role).unwrap(), role.as_str());
         }

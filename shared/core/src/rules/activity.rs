@@ -108,7 +108,7 @@ impl Latency {
     #[must_use]
     pub fn percentile(&self, percent: u64) -> u64 {
         let mut rank = (self.count * percent).div_ceil(100).max(1);
-        for (bin, filled) in self.bins.iter().enumerate().filter(|(_, filled)| **filled > 0) {
+        for (bin, filled) in self.bins.iter().enumerate() {
             if rank <= *filled {
                 let lower = lower_of(bin);
                 let end = if bin + 1 < BINS { lower_of(bin + 1) - 1 } else { u64::MAX };

@@ -24,6 +24,25 @@ fn outcomes_are_counted_apart_and_an_interrupted_one_took_no_time() {
 }
 
 #[test]
+fn counts_of_several_engines_add_up() {
+    let counts = |events, success, failure, interrupted, times: &[u64]| Counts {
+        events,
+        success,
+        failure,
+        interrupted,
+        latency: latency_of(times),
+    };
+    let mut sum = counts(1, 20, 300, 4_000, &[5]);
+    sum.add(&counts(2, 30, 400, 5_000, &[7]));
+    assert_eq!(sum, counts(3, 50, 700, 9_000, &[5, 7]));
+}
+
+#[test]
+fn the_last_bin_reaches_to_the_longest_time() {
+    assert_eq!(latency_of(&[20_000, 100_000]).percentile(100), 100_000);
+}
+
+#[test]
 fn bins_double() {
     let edges = [(0, 0), (1, 1), (2, 2), (3, 2), (4, 3), (16_383, 14), (16_384, 15), (u64::MAX, 15)];
     for (ms, bin) in edges {

@@ -20,7 +20,7 @@ impl Trouble {
         [Trouble::Contention, Trouble::Shortage, Trouble::Dependency, Trouble::NewerVersion];
 
     /// (first, maximum)
-    const fn bounds_secs(self) -> (u64, u64) {
+    fn bounds_secs(self) -> (u64, u64) {
         match self {
             Trouble::Contention => (1, 60),
             Trouble::Shortage => (1, 30),

@@ -212,6 +212,7 @@ mod tests {
         bucket.take(8, at(0)).unwrap();
         for (ms, used) in [(0, 8), (50, 8), (100, 7), (799, 1), (800, 0), (10_000, 0)] {
             assert_eq!(bucket.used(at(ms)), used, "after {ms} ms");
+            assert_eq!(bucket.is_full(at(ms)), used == 0, "after {ms} ms");
         }
     }
 

@@ -52,6 +52,7 @@ mod tests {
     fn a_delay_rounds_up_and_has_a_limit() {
         assert_eq!(Delay::new(Duration::from_millis(84_800)).unwrap().as_secs(), 85);
         assert_eq!(Delay::new(Duration::from_secs(900)).unwrap(), Delay::MAX);
+        assert_eq!(Delay::MAX.as_duration(), Duration::from_secs(900));
         let too_long = Duration::from_millis(900_001);
         assert_eq!(Delay::new(too_long), Err(DelayTooLong { wait: too_long }));
         assert_eq!(Delay::at_most(Duration::MAX), Delay::MAX);

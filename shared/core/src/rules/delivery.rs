@@ -53,6 +53,18 @@ pub enum Reason {
     Inactive,
 }
 
+impl Reason {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Reason::Exhausted => "exhausted",
+            Reason::Expired => "expired",
+            Reason::Unsubscribed => "unsubscribed",
+            Reason::Inactive => "inactive",
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AttemptOutcome {
@@ -168,6 +180,13 @@ impl Progress {
     #[must_use]
     pub fn is_leased(&self, now_real: Timestamp) -> bool {
         self.lease.is_some_and(|lease| lease.until_real > now_real)
+    }
+
+    /// Ends a lease whose holder cannot be alive any more. It still counts as a take.
+    pub fn end_lease_if(&mut self, is_dead: impl Fn(Timestamp) -> bool) {
+        if let Some(lease) = self.lease.as_mut().filter(|lease| is_dead(lease.until_real)) {
+            lease.until_real = Timestamp::ZERO;
+        }
     }
 
     pub fn claim(&mut self, now: Now, function_timeout: Duration) {

@@ -47,6 +47,18 @@ fn a_late_attempt_counts_only_where_it_still_means_something() {
 }
 
 #[test]
+fn an_attempt_that_does_not_count_gives_back_its_lease_and_is_remembered() {
+    let mut progress = waiting();
+    for spared in 1..=2 {
+        progress.claim(at(START), TIMEOUT);
+        progress.spare();
+        assert_eq!((progress.spared, progress.lease, progress.next_attempt), (spared, None, 0));
+        let stored = serde_json::to_value(&progress).unwrap();
+        assert_eq!(serde_json::from_value::<Progress>(stored).unwrap(), progress);
+    }
+}
+
+#[test]
 fn a_failure_schedules_the_next_attempt_and_the_expiry() {
     let schedule = Schedule::default();
     let started_at = START + Duration::from_secs(10);

@@ -2,6 +2,15 @@
 
 /// Events of this prefix are Holdfast's own: producers may not post them, and `*` alone does not mean them.
 pub const RESERVED: &str = "holdfast.";
+/// All of Holdfast's own events that can be subscribed.
+pub const OWN: [&str; 6] = [
+    "holdfast.url.disabled",
+    "holdfast.url.frozen",
+    "holdfast.url.enabled",
+    "holdfast.url.failing",
+    "holdfast.url.recovered",
+    "holdfast.delivery.dead",
+];
 /// A name is a way through a tree in memory, so its length is bounded.
 pub const MAX_SEGMENTS: usize = 16;
 pub const MAX_SEGMENT_LEN: usize = 64;
@@ -23,10 +32,22 @@ pub fn is_pattern(text: &str) -> bool {
     text.split('.').all(|s| s == "*" || is_segment(s)) && text.split('.').count() <= MAX_SEGMENTS
 }
 
+/// Whether an event of this name is Holdfast's own.
+#[must_use]
+pub fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED)
+}
+
+/// Whether a subscription that asks for this could never get an event: it asks for one of Holdfast's own that does not exist.
+#[must_use]
+pub fn is_unknown_own(pattern: &str) -> bool {
+    is_reserved(pattern) && !OWN.iter().any(|name| matches(pattern, name))
+}
+
 #[must_use]
 pub fn matches(pattern: &str, name: &str) -> bool {
     if pattern == "*" {
-        return !name.starts_with(RESERVED);
+        return !is_reserved(name);
     }
     let mut wanted = pattern.split('.');
     let mut given = name.split('.');
@@ -42,6 +63,24 @@ pub fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_own_events_that_exist_can_be_asked_for() {
+        for (pattern, is_unknown) in [
+            ("holdfast.url.failing", false),
+            ("holdfast.url.*", false),
+            ("holdfast.*.recovered", false),
+            ("*.url.enabled", false),
+            ("*", false),
+            ("holdfast", false),
+            ("holdfast.url", true),
+            ("holdfast.*", true),
+            ("holdfast.url.broken", true),
+            ("holdfast.ping", true),
+        ] {
+            assert_eq!(is_unknown_own(pattern), is_unknown, "{pattern}");
+        }
+    }
 
     #[test]
     fn patterns_match_segment_by_segment() {

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 
+/// The fields of an event.
+const ROOTS: [&str; 5] = ["id", "type", "timestamp", "subject", "data"];
 /// The longest path: an event is scanned once for each level that a filter looks into.
 pub const MAX_SEGMENTS: usize = 16;
 
@@ -57,8 +59,24 @@ impl Filter {
             ));
         }
         let takes_value = !matches!(self.op, Op::Changed | Op::Exists);
-        (takes_value && self.value.is_none())
-            .then(|| format!("the op {} needs a `value`; add one", json!(self.op)))
+        if takes_value && self.value.is_none() {
+            return Some(format!("the op {} needs a `value`; add one", json!(self.op)));
+        }
+        self.never()
+    }
+
+    /// Why no event can ever pass, if none can.
+    fn never(&self) -> Option<String> {
+        let root = self.field.split('.').next().unwrap_or_default();
+        // `changed` looks below data.oldState and data.newState.
+        if self.op != Op::Changed && !ROOTS.contains(&root) {
+            let known = ROOTS.join(", ");
+            return Some(format!("no event has a field {root:?}; a path begins with one of {known}"));
+        }
+        let orders = matches!(self.op, Op::Gt | Op::Gte | Op::Lt | Op::Lte);
+        let is_orderable = matches!(self.value, Some(Value::Number(_) | Value::String(_)));
+        (orders && !is_orderable)
+            .then(|| format!("the op {} needs a number, a time or a text as its `value`", json!(self.op)))
     }
 }
 
@@ -82,13 +100,25 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_filter_is_said() {
         let filter = |field: &str, op, value| Filter { field: field.to_owned(), op, value };
-        let deep = ["a"; MAX_SEGMENTS].join(".");
-        for good in [filter("data.a", Op::Eq, Some(json!(1))), filter(&deep, Op::Exists, None)] {
+        let deep = format!("data{}", ".a".repeat(MAX_SEGMENTS - 1));
+        for good in [
+            filter("data.a", Op::Eq, Some(json!(1))),
+            filter("data.a", Op::Eq, Some(json!(null))),
+            filter("data", Op::Exists, None),
+            filter("subject", Op::Gt, Some(json!("m"))),
+            filter("status", Op::Changed, None),
+            filter(&deep, Op::Exists, None),
+        ] {
             assert_eq!(good.fault(), None);
         }
         for (bad, part) in [
             (filter("", Op::Exists, None), "dotted path"),
             (filter("a..b", Op::Exists, None), "dotted path"),
+            (filter("status", Op::Eq, Some(json!(1))), "id, type, timestamp, subject, data"),
+            (filter("Data.a", Op::Exists, None), "no event has a field"),
+            (filter("data.a", Op::Gt, Some(json!(true))), "a number, a time or a text"),
+            (filter("data.a", Op::Lte, Some(json!(null))), "a number, a time or a text"),
+            (filter("data.a", Op::Lt, Some(json!([1]))), "a number, a time or a text"),
             (filter("data.a", Op::Eq, None), "needs a `value`"),
             (filter(&format!("{deep}.a"), Op::Exists, None), "more than 16 segments"),
         ] {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rules::last_failure::{AttemptError, LastFailure};
 use crate::time::Timestamp;
 
 /// The window counters are halved here, so that old history fades.
@@ -16,6 +17,13 @@ const FREEZE_STREAK: u64 = 2_000;
 const FREEZE_SILENCE: Duration = Duration::from_secs(72 * 3600);
 const FREEZE_STREAK_ANY_TIME: u64 = 50_000;
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(600);
+/// So many consecutive failures are trouble.
+pub const FAILING_STREAK: u64 = 10;
+/// A delivery whose retry with this number fails is trouble too: a quiet URL may never reach the streak.
+pub const FAILING_RETRY: u32 = 3;
+/// After a recovery, only a streak is trouble for this long. A receiver that refuses some events for good would otherwise fail and recover with
+/// each of their retries.
+pub const CALM_AFTER_RECOVERY: Duration = Duration::from_secs(600);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -55,8 +63,23 @@ pub struct Health {
     pub window_first_attempts: u64,
     #[serde(default)]
     pub window_first_failures: u64,
-    /// Until there is a success: the time of the first attempt. `None` before any attempt.
+    /// `None` until there is one.
     pub last_success_at: Option<Timestamp>,
+    /// When the first attempt started, from which silence is counted until there is a success.
+    #[serde(default)]
+    pub first_attempt_at: Option<Timestamp>,
+    /// The latest failure that was counted. Kept after a success.
+    #[serde(default)]
+    pub last_failure: Option<LastFailure>,
+    /// When the first attempt of the current streak of failures started. `None` while the streak is 0.
+    #[serde(default)]
+    pub failing_since: Option<Timestamp>,
+    /// It is in trouble: it has failed often enough for operators to hear of it, and has not succeeded since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failing: bool,
+    /// When it was last in trouble and succeeded.
+    #[serde(default)]
+    pub recovered_at: Option<Timestamp>,
     /// Set exactly while disabled.
     pub next_probe_at: Option<Timestamp>,
     /// Counts state changes and every enable by hand, so that late outcomes can be told apart from current ones.
@@ -64,11 +87,17 @@ pub struct Health {
 }
 
 /// How one attempt ended, as far as the URL is concerned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     pub success: bool,
+    /// Of a failure.
+    pub error: Option<AttemptError>,
     /// The first attempt of its delivery: neither a retry nor a replay.
     pub is_first: bool,
+    /// Which retry it is; 0 is the first attempt of an epoch.
+    pub retry: u32,
+    /// Of an event that Holdfast itself posted. Trouble that it shows is not announced.
+    pub is_own_event: bool,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     /// The generation that the attempt read before it started.
@@ -110,9 +139,20 @@ impl Health {
             window_first_attempts: 0,
             window_first_failures: 0,
             last_success_at: None,
+            first_attempt_at: None,
+            last_failure: None,
+            failing_since: None,
+            failing: false,
+            recovered_at: None,
             next_probe_at: None,
             generation: 0,
         }
+    }
+
+    /// Since when there has been no success: since the first attempt if there never was one.
+    #[must_use]
+    pub fn silent_since(&self) -> Option<Timestamp> {
+        self.last_success_at.or(self.first_attempt_at)
     }
 
     #[must_use]
@@ -122,9 +162,7 @@ impl Health {
 
     /// Counts one outcome. Returns the change of state that it causes, if any.
     pub fn count(&mut self, outcome: &Outcome) -> Option<Change> {
-        if self.last_success_at.is_none() {
-            self.last_success_at = Some(outcome.started_at);
-        }
+        self.first_attempt_at.get_or_insert(outcome.started_at);
         if outcome.success {
             self.last_success_at = self.last_success_at.max(Some(outcome.ended_at));
         }
@@ -135,9 +173,11 @@ impl Health {
         self.window_attempts += 1;
         if outcome.success {
             self.streak = 0;
+            self.recover(outcome.ended_at);
         } else {
             self.streak += 1;
             self.window_failures += 1;
+            self.fail(outcome);
         }
         if outcome.is_first {
             self.window_first_attempts += 1;
@@ -152,6 +192,23 @@ impl Health {
         self.judge(outcome)
     }
 
+    fn recover(&mut self, now: Timestamp) {
+        self.failing_since = None;
+        if self.failing {
+            self.failing = false;
+            self.recovered_at = Some(now);
+        }
+    }
+
+    fn fail(&mut self, outcome: &Outcome) {
+        self.failing_since.get_or_insert(outcome.started_at);
+        if let Some(error) = &outcome.error {
+            self.last_failure = Some(LastFailure { at: outcome.ended_at, error: error.clone() });
+        }
+        let is_calm = self.recovered_at.is_some_and(|at| outcome.ended_at.since(at) < CALM_AFTER_RECOVERY);
+        self.failing |= self.streak >= FAILING_STREAK || (outcome.retry >= FAILING_RETRY && !is_calm);
+    }
+
     fn judge(&mut self, outcome: &Outcome) -> Option<Change> {
         let now = outcome.ended_at;
         if self.state == UrlState::Disabled && outcome.success {
@@ -161,10 +218,14 @@ impl Health {
         if self.state != UrlState::Frozen
             && let Some(why) = self.why_freeze(now)
         {
+            self.failing = true;
             return Some(self.enter(UrlState::Frozen, now, why));
         }
         match self.state {
-            UrlState::Enabled => self.why_disable().map(|why| self.enter(UrlState::Disabled, now, why)),
+            UrlState::Enabled => self.why_disable().map(|why| {
+                self.failing = true;
+                self.enter(UrlState::Disabled, now, why)
+            }),
             UrlState::Disabled => {
                 self.next_probe_at = Some(now + PROBE_INTERVAL);
                 None
@@ -177,7 +238,7 @@ impl Health {
         if self.streak >= FREEZE_STREAK_ANY_TIME {
             return Some(format!("{} consecutive failures", self.streak));
         }
-        let silent = self.last_success_at.is_some_and(|at| now.since(at) > FREEZE_SILENCE);
+        let silent = self.silent_since().is_some_and(|at| now.since(at) > FREEZE_SILENCE);
         (self.streak > FREEZE_STREAK && silent)
             .then(|| format!("{} consecutive failures and no success for more than 72 hours", self.streak))
     }
@@ -192,6 +253,8 @@ impl Health {
     }
 
     fn clear(&mut self) {
+        self.failing_since = None;
+        self.failing = false;
         self.streak = 0;
         self.window_attempts = 0;
         self.window_failures = 0;

@@ -59,19 +59,11 @@ fn run(trace: &Trace) {
                 health.apply_action(action, now, "by hand").expect("enable and freeze are always allowed");
                 then
             }
-            Step::Outcome { outcome, count, gap_ms, then } => {
+            Step::Outcome { outcome: word, count, gap_ms, then } => {
                 for _ in 0..*count {
                     now = now + Duration::from_millis(*gap_ms);
-                    let success = outcome == "success";
-                    let generation = health.generation;
-                    health.count(&Outcome {
-                        success,
-                        is_first: true,
-                        started_at: now,
-                        ended_at: now,
-                        generation,
-                        recent_ms: 0,
-                    });
+                    let success = word == "success";
+                    health.count(&outcome(&health, success, now));
                 }
                 then
             }
@@ -90,7 +82,10 @@ fn health_follows_the_vectors() {
 fn outcome(health: &Health, success: bool, at: Timestamp) -> Outcome {
     Outcome {
         success,
+        error: (!success).then(|| AttemptError::of_status(500)),
         is_first: true,
+        retry: 0,
+        is_own_event: false,
         started_at: at,
         ended_at: at,
         generation: health.generation,
@@ -144,7 +139,7 @@ proptest! {
             match what {
                 Happening::Outcome { success, generations_ago, repeat } => for _ in 0..repeat {
                     let generation = before.generation.saturating_sub(generations_ago);
-                    health.count(&Outcome { success, is_first: true, started_at: now, ended_at: now, generation, recent_ms: 0 });
+                    health.count(&Outcome { generation, ..outcome(&before, success, now) });
                 },
                 Happening::Act(action) => { let _ = health.apply_action(action, now, "hand"); }
                 Happening::Probe => { health.lease_probe(now, Duration::from_secs(30)); }
@@ -168,11 +163,11 @@ proptest! {
         health.apply_action(if frozen { OperatorAction::Freeze } else { OperatorAction::Disable }, now, "hand").unwrap();
         let before = health.clone();
         for success in successes {
-            let change = health.count(&Outcome { success, is_first: true, started_at: now, ended_at: now, generation: old, recent_ms: 0 });
+            let change = health.count(&Outcome { generation: old, ..outcome(&before, success, now) });
             prop_assert_eq!(change, None);
         }
-        let last_success_at = health.last_success_at;
-        prop_assert_eq!(health, Health { last_success_at, ..before });
+        let Health { last_success_at, first_attempt_at, .. } = health;
+        prop_assert_eq!(health, Health { last_success_at, first_attempt_at, ..before });
     }
 
     #[test]
@@ -304,16 +299,11 @@ fn a_success_of_an_older_generation_is_still_the_last_success() {
     let (started_at, ended_at) = (NOW + Duration::from_secs(1), NOW + Duration::from_secs(4));
     for mut health in [disabled(), frozen()] {
         let before = health.clone();
-        let late = Outcome {
-            success: true,
-            is_first: true,
-            started_at,
-            ended_at,
-            generation: before.generation - 1,
-            recent_ms: 0,
-        };
+        let generation = before.generation - 1;
+        let late = Outcome { started_at, generation, ..outcome(&before, true, ended_at) };
         assert_eq!(health.count(&late), None);
-        assert_eq!(health, Health { last_success_at: Some(ended_at), ..before });
+        let (last_success_at, first_attempt_at) = (Some(ended_at), Some(started_at));
+        assert_eq!(health, Health { last_success_at, first_attempt_at, ..before });
     }
 }
 
@@ -330,17 +320,16 @@ fn the_last_success_never_goes_back() {
 fn the_silence_before_the_first_success_begins_with_the_first_attempt() {
     let mut health = enabled();
     let started_at = NOW + Duration::from_secs(1);
-    let failure = Outcome {
-        success: false,
-        is_first: true,
-        started_at,
-        ended_at: started_at + Duration::from_secs(5),
-        generation: 0,
-        recent_ms: 0,
-    };
-    health.count(&failure);
+    let ended_at = started_at + Duration::from_secs(5);
+    health.count(&Outcome { started_at, ..outcome(&health, false, ended_at) });
     health.count(&outcome(&health, false, NOW + Duration::from_secs(60)));
-    assert_eq!(health.last_success_at, Some(started_at));
+    assert_eq!((health.last_success_at, health.silent_since()), (None, Some(started_at)));
+    health.streak = FREEZE_STREAK;
+    let silence = Duration::from_secs(72 * 3600);
+    let at_the_end = outcome(&health, false, started_at + silence);
+    assert_ne!(health.clone().count(&at_the_end).map(|change| change.to), Some(UrlState::Frozen));
+    let after_it = outcome(&health, false, started_at + silence + Duration::from_millis(1));
+    assert_eq!(health.count(&after_it).map(|change| change.to), Some(UrlState::Frozen));
 }
 
 /// A URL with these counters, one outcome later.
@@ -460,4 +449,84 @@ fn a_failed_probe_restarts_the_10_minutes_from_its_end() {
     let health = after_one_more((UrlState::Disabled, 5, 10, 6), Duration::from_secs(700), false);
     assert_eq!(health.next_probe_at, Some(NOW + Duration::from_secs(700) + PROBE_INTERVAL));
     assert_eq!(PROBE_INTERVAL, Duration::from_secs(600));
+}
+
+/// What operators see of the failures of a URL: since when, the last one, and whether it is in trouble.
+fn failures(health: &Health) -> (Option<u64>, Option<u64>, bool) {
+    let secs = |at: Timestamp| at.since(NOW).as_secs();
+    (health.failing_since.map(secs), health.last_failure.as_ref().map(|last| secs(last.at)), health.failing)
+}
+
+#[test]
+fn a_streak_has_a_beginning_and_a_success_ends_it() {
+    let mut health = enabled();
+    let mut count = |secs: u64, success: bool| {
+        let ended_at = NOW + Duration::from_secs(secs + 1);
+        let started_at = NOW + Duration::from_secs(secs);
+        health.count(&Outcome { started_at, ..outcome(&health, success, ended_at) });
+        failures(&health)
+    };
+    assert_eq!(count(1, true), (None, None, false));
+    assert_eq!(count(10, false), (Some(10), Some(11), false));
+    assert_eq!(count(20, false), (Some(10), Some(21), false));
+    assert_eq!(count(30, true), (None, Some(21), false));
+    assert_eq!(count(40, false), (Some(40), Some(41), false));
+    assert_eq!(health.last_failure.unwrap().error, AttemptError::of_status(500));
+}
+
+#[test]
+fn ten_failures_in_a_row_or_a_failed_third_retry_are_trouble_until_a_success() {
+    for (retry, needed) in [(0, 10), (2, 10), (3, 1), (11, 1)] {
+        let mut health = enabled();
+        for n in 1..=12 {
+            health.count(&Outcome { retry, ..outcome(&health, false, NOW) });
+            assert_eq!(health.failing, n >= needed, "retry {retry}, failure {n}");
+        }
+        health.count(&outcome(&health, true, NOW));
+        assert_eq!((health.failing, health.recovered_at), (false, Some(NOW)), "retry {retry}");
+    }
+}
+
+#[test]
+fn after_a_recovery_single_retries_are_no_trouble_for_ten_minutes() {
+    let third_retry = |health: &mut Health, at| {
+        health.count(&Outcome { retry: 3, ..outcome(health, false, at) });
+        health.failing
+    };
+    let mut health = enabled();
+    assert!(third_retry(&mut health, NOW));
+    health.count(&outcome(&health, true, NOW));
+    let almost = NOW + CALM_AFTER_RECOVERY - Duration::from_millis(1);
+    assert!(!third_retry(&mut health, almost));
+    assert!(third_retry(&mut health.clone(), NOW + CALM_AFTER_RECOVERY));
+    // A streak is, whenever it comes.
+    for _ in 0..9 {
+        assert!(!health.failing);
+        health.count(&outcome(&health, false, almost));
+    }
+    assert!(health.failing);
+}
+
+#[test]
+fn a_url_that_holdfast_disables_is_in_trouble_and_one_that_a_person_disables_is_not() {
+    let short = Duration::from_secs(1);
+    assert!(after_one_more((UrlState::Enabled, 0, 100, 71), short, true).failing);
+    assert!(after_one_more((UrlState::Disabled, 49_999, 0, 0), short, false).failing);
+    assert!(!disabled().failing && !frozen().failing);
+    let enabled_by_probe = after_one_more((UrlState::Disabled, 2_000, 200, 200), short, true);
+    assert_eq!(failures(&enabled_by_probe), (None, None, false));
+    let mut by_hand = after_one_more((UrlState::Enabled, 9, 20, 9), short, false);
+    assert_eq!(failures(&by_hand), (Some(1), Some(1), true));
+    by_hand.apply_action(OperatorAction::Freeze, NOW, "hand").unwrap();
+    assert_eq!(failures(&by_hand), (Some(1), Some(1), true));
+    by_hand.apply_action(OperatorAction::Enable, NOW, "hand").unwrap();
+    assert_eq!(failures(&by_hand), (None, Some(1), false));
+}
+
+#[test]
+fn the_failure_of_an_older_generation_is_not_shown() {
+    let mut health = enabled();
+    health.apply_action(OperatorAction::Enable, NOW, "hand").unwrap();
+    health.count(&Outcome { generation: 0, ..outcome(&health, false, NOW) });
+    assert_eq!(failures(&health), (None, None, false));
 }

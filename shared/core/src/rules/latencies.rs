@@ -98,6 +98,13 @@ mod tests {
         }
     }
 
+    /// Counts that an older release wrote are added to those of a newer one.
+    #[test]
+    fn the_numbers_of_the_buckets_are_stored() {
+        let stored = serde_json::to_value(of(&[10, 16, 16, 1_000])).unwrap();
+        assert_eq!(stored, serde_json::json!([[26, 1], [32, 2], [79, 1]]));
+    }
+
     proptest! {
         #[test]
         fn twice_is_not_over_twice_and_a_quarter_more_is(ms in 10_u64..100_000) {

@@ -15,6 +15,7 @@ pub mod filter;
 pub mod fuzz;
 pub mod guard;
 pub mod health;
+pub mod last_failure;
 pub mod latencies;
 pub mod latency;
 pub mod look_at;
@@ -29,5 +30,6 @@ pub mod signing;
 pub mod steady_time;
 #[cfg(test)]
 pub(crate) mod test_vectors;
+pub mod trace;
 pub mod turns;
 pub mod url_form;

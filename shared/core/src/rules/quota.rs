@@ -54,6 +54,18 @@ impl Quotas {
         *self == Quotas::default()
     }
 
+    /// The names of those that are another in `other`.
+    #[must_use]
+    pub fn changed_in(&self, other: &Quotas) -> Vec<&'static str> {
+        let quotas = [
+            (Quota::EventsPerSecond, self.events_per_second != other.events_per_second),
+            (Quota::Subscriptions, self.subscriptions != other.subscriptions),
+            (Quota::WaitingBytes, self.waiting_bytes != other.waiting_bytes),
+            (Quota::StoredBytes, self.stored_bytes != other.stored_bytes),
+        ];
+        quotas.into_iter().filter(|(_, is_changed)| *is_changed).map(|(quota, _)| quota.as_str()).collect()
+    }
+
     /// With the changes of `patch`.
     #[must_use]
     pub fn patched(self, patch: &QuotaPatch) -> Quotas {

@@ -97,6 +97,13 @@ mod tests {
     }
 
     #[test]
+    fn metrics_name_what_is_short() {
+        for shortage in Shortage::ALL {
+            assert_eq!(shortage.as_str(), format!("{shortage:?}").to_lowercase());
+        }
+    }
+
+    #[test]
     fn a_timeout_that_is_noticed_late_is_ours() {
         for (late_ms, expected) in
             [(0, None), (500, None), (501, Some(Shortage::Time)), (60_000, Some(Shortage::Time))]

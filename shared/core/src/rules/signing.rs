@@ -1,6 +1,7 @@
 //! Standard Webhooks signatures.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,16 @@ impl fmt::Debug for Secret {
 #[must_use]
 pub fn new_secret(random: [u8; 32]) -> String {
     format!("{PREFIX}{}", BASE64.encode(&random))
+}
+
+/// How many bytes a secret may have that a subscriber brings along.
+const SECRET_BYTES: RangeInclusive<usize> = 24..=64;
+
+/// Whether this can be a secret: as others make them, in the form of a fresh one.
+#[must_use]
+pub fn is_secret(text: &str) -> bool {
+    let decoded = text.strip_prefix(PREFIX).and_then(|encoded| BASE64.decode(encoded.as_bytes()).ok());
+    decoded.is_some_and(|bytes| SECRET_BYTES.contains(&bytes.len()))
 }
 
 /// Every secret makes another signature on every attempt.
@@ -153,6 +164,25 @@ mod tests {
         let official = standardwebhooks::Webhook::new(&value).unwrap();
         let theirs = official.sign("dlv_1", now.as_secs(), b"{\"a\":1}").unwrap();
         assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_secret_of_the_subscriber_has_24_to_64_bytes_in_base64() {
+        let of = |bytes: usize| format!("{PREFIX}{}", BASE64.encode(&vec![7; bytes]));
+        for (secret, is_one) in [
+            (new_secret([1; 32]), true),
+            (of(23), false),
+            (of(24), true),
+            (of(64), true),
+            (of(65), false),
+            (BASE64.encode(&[7; 32]), false),
+            (of(32).replace('=', ""), false),
+            (format!("{} ", of(32)), false),
+            (format!("{PREFIX}{}", "-_".repeat(16)), false),
+            (PREFIX.to_owned(), false),
+        ] {
+            assert_eq!(is_secret(&secret), is_one, "{secret}");
+        }
     }
 
     #[test]

@@ -119,6 +119,23 @@ fn what_a_turn_cost_in_the_end_counts() {
 }
 
 #[test]
+fn a_charge_of_nothing_changes_nothing() {
+    let mut turns = in_line(&[("a", 1), ("b", 2)]);
+    turns.charge(&"a", 0);
+    turns.charge(&"c", 0);
+    assert_eq!(turns.tenants.len(), 2);
+    assert_eq!(drain(&mut turns), [1, 2], "a has not lost its place");
+}
+
+#[test]
+fn it_is_known_who_has_something_in_line() {
+    let mut turns = in_line(&[("a", 1)]);
+    assert!(!turns.is_empty() && turns.any(|tenant| *tenant == "a") && !turns.any(|tenant| *tenant == "b"));
+    drain(&mut turns);
+    assert!(turns.is_empty() && !turns.any(|_| true));
+}
+
+#[test]
 fn a_tenant_that_might_not_have_turns_does_not_catch_up() {
     let mut turns = Turns::default();
     for n in 0..2_000 {
@@ -151,7 +168,7 @@ fn tenants_with_nothing_in_line_are_forgotten() {
         turns.push(&tenant, (), 1);
         turns.next(|_| true);
     }
-    assert!(turns.tenants.len() <= MAX_IDLE && turns.idle.len() <= MAX_IDLE && turns.order.is_empty());
+    assert_eq!((turns.tenants.len(), turns.idle.len(), turns.order.len()), (MAX_IDLE, MAX_IDLE, 0));
     turns.push(&0, (), 1);
     for _ in 0..100 {
         turns.push(&1, (), 1);

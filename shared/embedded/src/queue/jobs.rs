@@ -1,5 +1,5 @@
 use holdfast_core::ports::{QueueName, UnreadableMessage, chain};
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
@@ -30,9 +30,13 @@ pub(super) fn inline_body_bytes(message: &Message) -> u64 {
     }
 }
 
-/// The size of a body that is stored apart from the message.
-fn stored_body_bytes(connection: &Connection, message: &Decoded) -> rusqlite::Result<u64> {
-    let Ok(Message::FirstAttempt(FirstAttempt { body: None, key, .. })) = message else { return Ok(0) };
+/// The size of a body that is stored apart from the message. Retries hold theirs in memory too while they are made.
+fn stored_body_bytes(connection: &Connection, queue: QueueName, message: &Decoded) -> rusqlite::Result<u64> {
+    let key = match message {
+        Ok(Message::FirstAttempt(FirstAttempt { body: None, key, .. })) => key,
+        Ok(Message::Delivery(DeliveryTicket { key, .. })) if queue == QueueName::Retry => key,
+        _ => return Ok(0),
+    };
     let mut statement =
         connection.prepare_cached("SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
     let found = statement
@@ -87,7 +91,7 @@ impl Job for SendJob {
             }
             let NewMessage { group, place, payload, message, body_bytes, ticket } = row;
             if *body_bytes == 0 {
-                *body_bytes = stored_body_bytes(connection, message)?;
+                *body_bytes = stored_body_bytes(connection, self.queue, message)?;
             }
             let checksum = checksum::of(&[], payload);
             statement.execute(params![

@@ -235,26 +235,26 @@ impl EmbeddedQueue {
     }
 
     async fn make_ready(&self, taken: &mut Taken) -> Result<(), Failure> {
-        self.read_bodies(taken).await?;
-        if taken.counts.is_empty() {
-            return Ok(());
-        }
         // All are of one group, and so of one tenant.
         let first = taken.received.first().and_then(|received| received.message.as_ref().ok());
         let lane = first.map_or_else(Lane::own, |message| Lane::of_tenant(message.tenant().as_str()));
+        self.read_bodies(&lane, taken).await?;
+        if taken.counts.is_empty() {
+            return Ok(());
+        }
         let lane = lane.costing(taken.counts.len() as u64);
         self.store_counts(lane, std::mem::take(&mut taken.counts)).await
     }
 
-    /// Reads the bodies that did not fit in memory. Each may be large, and a batch of them would keep its thread for long.
-    async fn read_bodies(&self, taken: &mut Taken) -> Result<(), Failure> {
+    /// Reads the bodies that did not fit in memory. Each may be large, and those of other tenants come in between.
+    async fn read_bodies(&self, lane: &Lane, taken: &mut Taken) -> Result<(), Failure> {
         for (index, id) in std::mem::take(&mut taken.without_body) {
-            taken.received[index].message = self.readers.read(|connection| {
+            let read = move |connection: &Connection| {
                 let mut statement =
                     connection.prepare_cached("SELECT payload, checksum FROM messages WHERE id = ?1")?;
                 statement.query_row([id], |row| Ok(decode_stored(row.get_ref(0)?.as_blob()?, row.get(1)?)))
-            })?;
-            tokio::task::yield_now().await;
+            };
+            taken.received[index].message = self.readers.read(&lane.tenant, read).await?;
         }
         Ok(())
     }

@@ -1,5 +1,9 @@
+mod cache;
+mod counting;
 mod overdue;
 mod pages;
+#[cfg(test)]
+mod plan_tests;
 mod purge;
 
 use std::collections::HashSet;
@@ -17,6 +21,7 @@ use holdfast_core::records::{Key, Record, UrlRecord};
 use holdfast_core::rules::health::Outcome;
 use holdfast_core::time::{Now, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
+use tokio::sync::oneshot;
 
 use crate::checksum;
 use crate::error::Failure;
@@ -24,11 +29,15 @@ use crate::lane::{Lane, in_jobs, row_cost};
 use crate::readers::Readers;
 use crate::rows::{self, Row, Stored};
 use crate::writer::Writer;
+use cache::{Lookup, RecordCache};
+use counting::{Ask, Asks, CountJob};
 use pages::MAX_READ_BYTES;
 
 pub struct EmbeddedStore {
     pub(crate) writer: Arc<Writer>,
     pub(crate) readers: Arc<Readers>,
+    cache: Arc<RecordCache>,
+    asks: Arc<Asks>,
 }
 
 /// What was found under a key, and whether it can be read.
@@ -47,56 +56,98 @@ impl Change {
     }
 }
 
-/// What a read takes of the 128 units that tokio gives a task before others have a turn. A read keeps its thread, so a task makes sixteen at
-/// a time.
+/// What a read on the caller's thread takes of the 128 units that tokio gives a task before others have a turn: a task makes sixteen at a
+/// time.
 const READ_UNITS: usize = 8;
 /// How many records one read brings, if they are not large.
 const ROWS_AT_A_TIME: usize = 16;
 
 impl EmbeddedStore {
-    async fn read<T, E>(&self, read: impl FnOnce(&Connection) -> Result<T, E> + Send) -> Result<T, Failure>
-    where
-        Failure: From<E>,
-    {
-        for _ in 0..READ_UNITS {
-            tokio::task::consume_budget().await;
-        }
-        self.readers.read(read)
-    }
-
-    /// A page of up to `limit` records behind `after`, in reads of a few rows.
+    /// A page of up to `limit` records behind `after`, in reads of a few rows: those of other tenants come in between.
     async fn read_page(
         &self,
+        lane: Lane,
         limit: usize,
         after: Option<String>,
-        read: impl Fn(&Connection, usize, Option<String>) -> Result<Page, Failure> + Send + Sync,
+        read: impl Fn(&Connection, usize, Option<String>) -> Result<Page, Failure> + Clone + Send + 'static,
     ) -> Result<Page, StoreError> {
         let mut page = Page { items: Vec::new(), next: after };
         loop {
             let rows = (limit - page.items.len()).min(ROWS_AT_A_TIME);
             let after = page.next.take();
-            let some = self.read(|connection| read(connection, rows, after)).await?;
-            let is_cut = some.items.len() < rows && some.next.is_some();
+            let read = read.clone();
+            let some =
+                self.readers.read(&lane.tenant, move |connection| read(connection, rows, after)).await?;
             page.items.extend(some.items);
             page.next = some.next;
             if page.next.is_none() || page.items.len() >= limit {
                 return Ok(page);
             }
-            if is_cut {
-                tokio::task::yield_now().await;
+        }
+    }
+
+    pub(crate) fn new(writer: Arc<Writer>, readers: Arc<Readers>) -> EmbeddedStore {
+        EmbeddedStore { writer, readers, cache: Arc::default(), asks: Arc::default() }
+    }
+
+    /// The first of these records. From memory if all of them are there, else by one read, so that they fit together.
+    async fn get_some(&self, keys: &[Key]) -> Result<Vec<Found>, Failure> {
+        let keys = &keys[..keys.len().min(ROWS_AT_A_TIME)];
+        let epoch = match self.cache.look_up(keys) {
+            Lookup::Known(found) => {
+                self.readers.is_intact()?;
+                tokio::task::consume_budget().await;
+                return Ok(found.into_iter().map(|found| found.map(Ok)).collect());
+            }
+            Lookup::Unknown(epoch) => epoch,
+        };
+        let found = if let Some(cold) = keys.iter().find(|key| may_be_on_disk(key)) {
+            let tenant = Lane::of_record(cold).tenant;
+            let owned = keys.to_vec();
+            self.readers.read(&tenant, move |connection| get_some(connection, &owned)).await?
+        } else {
+            for _ in 0..READ_UNITS {
+                tokio::task::consume_budget().await;
+            }
+            self.readers.read_here(|connection| get_some(connection, keys))?
+        };
+        for (key, (bytes, found)) in keys.iter().zip(&found).filter(|(key, _)| !may_be_old(key)) {
+            match found {
+                None => self.cache.add(key, 0, None, epoch),
+                Some(Ok(record)) => self.cache.add(key, *bytes, Some(record), epoch),
+                Some(Err(_)) => {}
             }
         }
+        Ok(found.into_iter().map(|(_, found)| found).collect())
     }
 }
 
+/// Deliveries are read when they are retried, replayed or looked at, hours or days after they were written, and a producer may post an id
+/// that it posted long ago.
+fn may_be_old(key: &Key) -> bool {
+    ["deliveries#", "event#"].iter().any(|kind| key.partition.starts_with(kind))
+}
+
+/// Whether it may take the disk to read this record. Subscriptions and URLs are read for every first attempt, and a tenant may have thousands
+/// of them that it uses once a day. The rest, such as keys and tenants, is little and always in memory.
+fn may_be_on_disk(key: &Key) -> bool {
+    may_be_old(key) || ["subscriptions#", "url#"].iter().any(|kind| key.partition.starts_with(kind))
+}
+
+/// Those of these keys whose records may be kept in memory.
+fn cached_keys<'a>(keys: impl Iterator<Item = &'a Key>) -> Vec<Key> {
+    keys.filter(|key| !may_be_old(key)).cloned().collect()
+}
+
 /// The first of these records: so many that a task may read them at a time.
-fn get_some(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Vec<Found>> {
+fn get_some(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Vec<(usize, Found)>> {
     let mut all = Vec::new();
     let mut bytes = 0;
-    for key in keys.iter().take(ROWS_AT_A_TIME) {
-        let found = rows::get_sized(connection, key)?;
-        bytes += found.as_ref().map_or(0, |(bytes, _)| *bytes);
-        all.push(found.map(|(_, found)| found));
+    for key in keys {
+        let (size, found) =
+            rows::get_sized(connection, key)?.map_or((0, None), |(size, found)| (size, Some(found)));
+        bytes += size;
+        all.push((size, found));
         if bytes >= MAX_READ_BYTES {
             break;
         }
@@ -104,12 +155,13 @@ fn get_some(connection: &Connection, keys: &[Key]) -> rusqlite::Result<Vec<Found
     Ok(all)
 }
 
+const GET_BODY: &str = "SELECT body, checksum FROM bodies WHERE tenant = ?1 AND event_key = ?2";
+
 /// The first of these bodies: at least one, and so many that a task may read them at a time.
 fn get_some_bodies(connection: &Connection, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, Failure> {
-    let mut get = connection
-        .prepare_cached("SELECT body, checksum FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
+    let mut get = connection.prepare_cached(GET_BODY)?;
     let (mut all, mut bytes) = (Vec::new(), 0);
-    for key in keys.iter().take(ROWS_AT_A_TIME) {
+    for key in keys {
         let values = params![key.tenant.as_str(), key.event_key.as_str()];
         let found = get.query_row(values, |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?))).optional()?;
         all.push(
@@ -138,7 +190,7 @@ impl Store for EmbeddedStore {
         let mut all = Vec::with_capacity(keys.len());
         loop {
             let rest = &keys[all.len()..];
-            let some = self.read(|connection| get_some(connection, rest)).await?;
+            let some = self.get_some(rest).await?;
             let is_cut = some.len() < rest.len().min(ROWS_AT_A_TIME);
             for found in some {
                 all.push(found.transpose()?);
@@ -154,22 +206,27 @@ impl Store for EmbeddedStore {
 
     async fn query(&self, query: Query) -> Result<Page, StoreError> {
         let (limit, after) = (query.limit, query.after.clone());
-        let read = |connection: &Connection, limit, after| {
+        let lane = Lane::of_partition(&query.partition);
+        let read = move |connection: &Connection, limit, after| {
             pages::query(connection, &Query { limit, after, ..query.clone() })
         };
-        self.read_page(limit, after, read).await
+        self.read_page(lane, limit, after, read).await
     }
 
     async fn query_index(&self, query: IndexQuery) -> Result<Page, StoreError> {
         let (limit, after) = (query.limit, query.after.clone());
-        let read = |connection: &Connection, limit, after| {
+        let lane = Lane::of_partition(&query.partition);
+        let read = move |connection: &Connection, limit, after| {
             pages::query_index(connection, &IndexQuery { limit, after, ..query.clone() })
         };
-        self.read_page(limit, after, read).await
+        self.read_page(lane, limit, after, read).await
     }
 
     async fn count_index(&self, count: IndexCount) -> Result<Count, StoreError> {
-        Ok(self.read(|connection| pages::count_index(connection, &count)).await?)
+        let lane = Lane::of_partition(&count.partition);
+        let counted =
+            self.readers.read(&lane.tenant, move |connection| pages::count_index(connection, &count));
+        Ok(counted.await?)
     }
 
     async fn overdue(&self, shard: u8, until: Timestamp, limit: usize) -> Result<Vec<Versioned>, StoreError> {
@@ -180,8 +237,14 @@ impl Store for EmbeddedStore {
         let changes = changes(writes)?;
         let lane = changes.first().map_or_else(Lane::own, |change| Lane::of_record(&change.key));
         let lane = lane.costing(changes.iter().map(Change::cost).sum());
-        let written = self.writer.run(lane, move |connection| change(connection, &changes)).await;
-        written.map_err(StoreError::from)?
+        let (cache, changed) =
+            (Arc::clone(&self.cache), cached_keys(changes.iter().map(|change| &change.key)));
+        let written = self.writer.run_then(
+            lane,
+            move |connection| change(connection, &changes),
+            move |_| cache.forget(&changed),
+        );
+        written.await.map_err(StoreError::from)?
     }
 
     async fn put_each(&self, records: Vec<Record>) -> Result<Vec<Record>, StoreError> {
@@ -189,10 +252,11 @@ impl Store for EmbeddedStore {
         let jobs = jobs.into_iter().map(|(some, cost)| {
             let lane = Lane::of_records(some.iter().map(|(record, _)| *record)).costing(cost);
             let rows: Vec<Row> = some.into_iter().map(|(_, row)| row).collect();
+            let (cache, changed) = (Arc::clone(&self.cache), cached_keys(rows.iter().map(Row::key)));
             let put_all = move |connection: &Connection| {
                 rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
             };
-            self.writer.run(lane, put_all)
+            self.writer.run_then(lane, put_all, move |_| cache.forget(&changed))
         });
         let written = try_join_all(jobs).await?.into_iter().flatten();
         let records = records.into_iter().zip(written);
@@ -208,7 +272,13 @@ impl Store for EmbeddedStore {
     ) -> Result<Option<(UrlRecord, UrlRecord)>, StoreError> {
         let key = UrlRecord::key(tenant, url);
         let lane = Lane::of_tenant(tenant.as_str());
-        self.writer.run(lane, move |connection| count(connection, &key, &outcomes, now)).await?
+        let (reply, counted) = oneshot::channel();
+        if self.asks.add(&key, Ask { outcomes, now, reply }) {
+            let job = CountJob::new(key, Arc::clone(&self.asks), Arc::clone(&self.cache));
+            self.writer.submit_only(lane, Box::new(job));
+        }
+        // A job that is dropped undone drops its senders: the thread has ended.
+        counted.await.map_err(|_| Failure::Closed)?
     }
 
     async fn put_bodies(
@@ -226,18 +296,21 @@ impl Store for EmbeddedStore {
 
     async fn get_bodies(&self, keys: &[BodyKey]) -> Result<Vec<Option<Bytes>>, StoreError> {
         let mut all = Vec::with_capacity(keys.len());
-        loop {
-            let rest = &keys[all.len()..];
-            all.extend(self.read(|connection| get_some_bodies(connection, rest)).await?);
-            if all.len() == keys.len() {
-                return Ok(all);
-            }
-            tokio::task::yield_now().await;
+        while let Some(first) = keys.get(all.len()) {
+            let some: Vec<BodyKey> = keys[all.len()..].iter().take(ROWS_AT_A_TIME).cloned().collect();
+            let read = move |connection: &Connection| get_some_bodies(connection, &some);
+            all.extend(self.readers.read(first.tenant.as_str(), read).await?);
         }
+        Ok(all)
     }
 
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
-        let lane = Lane::of_tenant(key.tenant.as_str());
+        // Read first, all of it is in memory when the writing thread copies it, and no tenant waits for the disk.
+        let Some(body) = self.get_bodies(std::slice::from_ref(key)).await?.into_iter().flatten().next()
+        else {
+            return Ok(false);
+        };
+        let lane = Lane::of_tenant(key.tenant.as_str()).costing(row_cost(body.len()));
         let (key, remove_at) = (key.clone(), remove_at.as_millis());
         let keep = move |connection: &Connection| {
             let changed = connection
@@ -248,6 +321,18 @@ impl Store for EmbeddedStore {
             Ok(changed > 0)
         };
         Ok(self.writer.run(lane, keep).await?)
+    }
+
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        let lane = Lane::of_tenant(key.tenant.as_str());
+        let key = key.clone();
+        let remove = move |connection: &Connection| {
+            connection
+                .prepare_cached("DELETE FROM bodies WHERE tenant = ?1 AND event_key = ?2")?
+                .execute(params![key.tenant.as_str(), key.event_key.as_str()])
+                .map(drop)
+        };
+        Ok(self.writer.run(lane, remove).await?)
     }
 }
 
@@ -329,23 +414,4 @@ fn check(connection: &Connection, change: &Change) -> rusqlite::Result<Result<()
         Some(stored) if row.is_some() => stored.check_format(key).map_err(WriteError::from),
         _ => Ok(()),
     })
-}
-
-type Counted = Result<Option<(UrlRecord, UrlRecord)>, StoreError>;
-
-fn count(connection: &Connection, key: &Key, outcomes: &[Outcome], now: Now) -> rusqlite::Result<Counted> {
-    let Some(found) = rows::get(connection, key)? else { return Ok(Ok(None)) };
-    let before = match found.map(|found| found.record) {
-        Ok(Record::Url(before)) => before,
-        Ok(Record::Newer { key, version }) => return Ok(Err(rows::newer(key, version))),
-        Ok(_) => return Ok(Ok(None)),
-        Err(error) => return Ok(Err(error)),
-    };
-    let mut after = before.clone();
-    let history = after.count(outcomes, now);
-    let records = std::iter::once(Record::Url(after.clone())).chain(history.into_iter().map(Record::History));
-    for record in records {
-        Row::of(&record).put(connection)?;
-    }
-    Ok(Ok(Some((before, after))))
 }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::EmbeddedStore;
 use super::pages::row_count;
+use crate::lane::OWN;
 use crate::rows;
 
 /// How many tenants are asked for their most overdue record in one read.
@@ -14,10 +15,19 @@ const TENANTS_AT_A_TIME: usize = 64;
 /// How many records one read brings.
 const ROWS_AT_A_TIME: usize = 16;
 
+pub(super) const NEXT_TENANT: &str = "SELECT look_tenant, look_at FROM records
+     WHERE look_shard = ?1 AND look_at IS NOT NULL AND look_tenant > ?2
+     ORDER BY look_tenant, look_at LIMIT 1";
+pub(super) const NEXT_ROWS: &str =
+    "SELECT data, version, partition, sort, checksum, look_at, id FROM records
+     WHERE look_shard = ?1 AND look_tenant = ?2 AND look_at <= ?3 AND (look_at, id) >= (?4, ?5) AND format <= ?6
+     ORDER BY look_at, id LIMIT ?7";
+
 /// The place of a record in the index: when it is to be looked at, and its row.
 type Place = (i64, i64);
 
 /// A tenant with overdue records.
+#[derive(Clone)]
 struct Overdue {
     tenant: String,
     /// Of its next record, at the earliest.
@@ -45,8 +55,9 @@ impl EmbeddedStore {
                 if wanted == 0 {
                     break;
                 }
-                let rows =
-                    self.read(|connection| next_rows(connection, shard, until, &tenant, wanted)).await?;
+                let of = tenant.clone();
+                let read = move |connection: &Connection| next_rows(connection, shard, until, &of, wanted);
+                let rows = self.readers.read(OWN, read).await?;
                 if let Some(((look_at, id), _)) = rows.last().filter(|_| rows.len() == wanted) {
                     tenant.from = (*look_at, id + 1);
                     more.push(tenant);
@@ -63,7 +74,8 @@ impl EmbeddedStore {
         let mut all = Vec::new();
         let mut after = Some(String::new());
         while let Some(last) = after {
-            let (some, next) = self.read(|connection| next_tenants(connection, shard, until, last)).await?;
+            let read = move |connection: &Connection| next_tenants(connection, shard, until, last);
+            let (some, next) = self.readers.read(OWN, read).await?;
             all.extend(some);
             after = next;
         }
@@ -84,11 +96,7 @@ fn next_tenants(
     until: Timestamp,
     mut last: String,
 ) -> rusqlite::Result<(Vec<Overdue>, Option<String>)> {
-    let mut next = connection.prepare_cached(
-        "SELECT look_tenant, look_at FROM records
-         WHERE look_shard = ?1 AND look_at IS NOT NULL AND look_tenant > ?2
-         ORDER BY look_tenant, look_at LIMIT 1",
-    )?;
+    let mut next = connection.prepare_cached(NEXT_TENANT)?;
     let mut tenants = Vec::new();
     for _ in 0..TENANTS_AT_A_TIME {
         let found = next.query_row(params![shard, last], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -111,11 +119,7 @@ fn next_rows(
     of: &Overdue,
     limit: usize,
 ) -> rusqlite::Result<Vec<Row>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT data, version, partition, sort, checksum, look_at, id FROM records
-         WHERE look_shard = ?1 AND look_tenant = ?2 AND look_at <= ?3 AND (look_at, id) >= (?4, ?5) AND format <= ?6
-         ORDER BY look_at, id LIMIT ?7",
-    )?;
+    let mut statement = connection.prepare_cached(NEXT_ROWS)?;
     let (look_at, id) = of.from;
     let values = params![shard, of.tenant, until.as_millis(), look_at, id, VERSION, row_count(limit)];
     let rows = statement.query_map(values, |row| Ok(((row.get(5)?, row.get(6)?), rows::read(row)?)))?;

@@ -23,13 +23,6 @@ pub(super) fn row_count(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-fn direction(order: Order) -> &'static str {
-    match order {
-        Order::Ascending => "ASC",
-        Order::Descending => "DESC",
-    }
-}
-
 pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Failure> {
     let mut from = query.prefix.clone();
     let mut to = format!("{}{END}", query.prefix);
@@ -38,13 +31,20 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Fail
         (Some(after), Order::Ascending) => from = from.max(just_after(after)),
         (Some(after), Order::Descending) => to = to.min(after.clone()),
     }
-    let sql = format!(
-        "SELECT {COLUMNS} FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
-         ORDER BY sort {} LIMIT ?4",
-        direction(query.order)
-    );
+    let sql = query_sql(query.order);
     let values = params![query.partition, from, to, row_count(query.limit).saturating_add(1)];
     page(connection, &sql, values, query.limit, |row| row.get(3))
+}
+
+pub(super) fn query_sql(order: Order) -> String {
+    let direction = match order {
+        Order::Ascending => "ASC",
+        Order::Descending => "DESC",
+    };
+    format!(
+        "SELECT {COLUMNS} FROM records WHERE partition = ?1 AND sort >= ?2 AND sort < ?3
+         ORDER BY sort {direction} LIMIT ?4"
+    )
 }
 
 fn columns(index: ListIndex) -> (&'static str, &'static str) {
@@ -57,48 +57,59 @@ fn columns(index: ListIndex) -> (&'static str, &'static str) {
 }
 
 pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, Failure> {
-    let (column, list_sort) = columns(query.index);
     let mut from = query.from.clone().unwrap_or_default();
     let mut to = query.to.clone().unwrap_or_else(|| END.to_owned());
     // Two records may have the same sort key in a list, so a cursor names the row too.
     let after = query.after.as_deref().map(read_cursor).transpose()?;
-    let (sort, id, beyond) = match query.order {
+    let (sort, id) = match query.order {
         Order::Ascending => {
             let (sort, id) = after.unwrap_or((String::new(), i64::MIN));
             from = from.max(sort.clone());
-            (sort, id, format!("{list_sort} > ?4 OR id > ?5"))
+            (sort, id)
         }
         Order::Descending => {
             let (sort, id) = after.unwrap_or((END.to_owned(), i64::MAX));
             to = to.min(just_after(&sort));
-            (sort, id, format!("{list_sort} < ?4 OR id < ?5"))
+            (sort, id)
         }
     };
-    let direction = direction(query.order);
-    let sql = format!(
-        "SELECT {COLUMNS}, {list_sort}, id FROM records
-         WHERE {column} = ?1 AND {list_sort} >= ?2 AND {list_sort} < ?3 AND ({beyond})
-         ORDER BY {list_sort} {direction}, id {direction} LIMIT ?6"
-    );
+    let sql = query_index_sql(query.index, query.order);
     let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
     page(connection, &sql, values, query.limit, |row| {
         Ok(format!("{} {}", row.get::<_, String>(5)?, row.get::<_, i64>(6)?))
     })
 }
 
+pub(super) fn query_index_sql(index: ListIndex, order: Order) -> String {
+    let (column, list_sort) = columns(index);
+    let (direction, beyond) = match order {
+        Order::Ascending => ("ASC", '>'),
+        Order::Descending => ("DESC", '<'),
+    };
+    format!(
+        "SELECT {COLUMNS}, {list_sort}, id FROM records
+         WHERE {column} = ?1 AND {list_sort} >= ?2 AND {list_sort} < ?3 AND ({list_sort} {beyond} ?4 OR id {beyond} ?5)
+         ORDER BY {list_sort} {direction}, id {direction} LIMIT ?6"
+    )
+}
+
 /// Reads only the index, and stops one entry after the limit.
 pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, Failure> {
-    let (column, list_sort) = columns(count.index);
-    let sql = format!(
-        "SELECT count(*) FROM
-             (SELECT 1 FROM records WHERE {column} = ?1 AND {list_sort} >= ?2 LIMIT ?3)"
-    );
+    let sql = count_index_sql(count.index);
     let from = count.from.clone().unwrap_or_default();
     let values = params![count.partition, from, row_count(count.limit).saturating_add(1)];
     let mut statement = connection.prepare_cached(&sql)?;
     let found: i64 = statement.query_row(values, |row| row.get(0))?;
     let limit = row_count(count.limit);
     Ok(Count { count: found.min(limit).unsigned_abs(), more: found > limit })
+}
+
+pub(super) fn count_index_sql(index: ListIndex) -> String {
+    let (column, list_sort) = columns(index);
+    format!(
+        "SELECT count(*) FROM
+             (SELECT 1 FROM records WHERE {column} = ?1 AND {list_sort} >= ?2 LIMIT ?3)"
+    )
 }
 
 fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {

@@ -24,7 +24,7 @@ use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
-use holdfast_sim::{SeededEntropy, VirtualClock, block_on};
+use holdfast_sim::{SeededEntropy, VirtualClock, block_on, me};
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 const DAY: Duration = Duration::from_secs(86_400);
@@ -74,7 +74,7 @@ impl Host {
 
     fn subscribe(&self, path: &str) -> Subscription {
         let new = NewSubscription::to(&format!("https://receiver.example/{path}"), "*");
-        block_on(self.engine.subscribe(&self.tenant, new)).unwrap()
+        block_on(self.engine.subscribe(&self.tenant, new, me())).unwrap()
     }
 
     fn respond_with(&self, status: u16) {
@@ -110,7 +110,7 @@ impl Host {
 
     fn change_url(&self, subscription: &Subscription, action: OperatorAction) {
         let changed =
-            self.engine.change_url_state(&self.tenant, &subscription.url_id, action, None, false, "me");
+            self.engine.change_url_state(&self.tenant, &subscription.url_id, action, None, false, me());
         block_on(changed).unwrap();
         self.work();
     }
@@ -232,13 +232,13 @@ fn what_dies_no_longer_waits_and_a_replay_waits_again() {
     host.sweep_and_work();
     assert_eq!(host.states(), [DeliveryState::Dead]);
     assert_eq!(host.waiting(), NOTHING);
-    block_on(host.engine.replay(&host.deliveries()[0].key)).unwrap();
+    block_on(host.engine.replay(&host.deliveries()[0].key, me())).unwrap();
     host.work();
     host.clock.advance(Duration::from_secs(60));
     host.sweep_and_work();
     assert_eq!(host.states(), [DeliveryState::Parked], "the URL is still frozen");
     assert_eq!(host.waiting().bytes, one);
-    block_on(host.engine.delete_subscription(&host.tenant, &a.id)).unwrap();
+    block_on(host.engine.delete_subscription(&host.tenant, &a.id, me())).unwrap();
     host.work();
     assert_eq!(host.states(), [DeliveryState::Dead]);
     assert_eq!(host.waiting(), NOTHING);
@@ -261,7 +261,7 @@ fn a_subscription_that_moves_takes_its_backlog_along() {
         url: Some("https://receiver.example/b".to_owned()),
         ..SubscriptionPatch::default()
     };
-    let b = block_on(host.engine.update_subscription(&host.tenant, &a.id, patch)).unwrap();
+    let b = block_on(host.engine.update_subscription(&host.tenant, &a.id, patch, me())).unwrap();
     host.work();
     host.clock.advance(Duration::from_secs(90));
     host.sweep_and_work();
@@ -280,6 +280,7 @@ fn delivery(tenant: &str, event: u8, url: u8) -> DeliveryRecord {
         accepted_at: START,
         url_id: UrlId::of(&url.to_string()),
         url: String::new(),
+        trace: None,
     };
     DeliveryRecord::new(new, &Schedule::default())
 }
@@ -373,7 +374,7 @@ fn delivered_events_count_until_their_bodies_are_removed() {
     let host = Host::open(dir.path());
     host.subscribe("a");
     let patch = QuotaPatch { stored_bytes: Some(Some(400_000)), ..QuotaPatch::default() };
-    block_on(host.engine.set_quotas(&host.tenant, patch)).unwrap();
+    block_on(host.engine.set_quotas(&host.tenant, patch, me())).unwrap();
     let post = || {
         let large = format!("\"{}\"", "x".repeat(190_000));
         let posted = block_on(host.engine.post(&host.tenant, &[NewEvent::new("a", &large)]));
@@ -396,6 +397,27 @@ fn delivered_events_count_until_their_bodies_are_removed() {
     post().unwrap();
 }
 
+/// Each change of the URL or of `active` starts the job that moves deliveries.
+#[test]
+fn many_changes_of_a_subscription_leave_one_job_and_one_ticket() {
+    let dir = tempfile::tempdir().unwrap();
+    let host = Host::open(dir.path());
+    let subscription = host.subscribe("a");
+    for n in 0..40 {
+        let url = Some(format!("https://receiver.example/{n}"));
+        for patch in [
+            SubscriptionPatch { url, ..SubscriptionPatch::default() },
+            SubscriptionPatch { active: Some(n % 2 == 1), ..SubscriptionPatch::default() },
+        ] {
+            block_on(host.engine.update_subscription(&host.tenant, &subscription.id, patch, me())).unwrap();
+        }
+    }
+    let file = rusqlite::Connection::open(&host.file).unwrap();
+    let count = |sql: &str| file.query_row(sql, [], |row| row.get::<_, u32>(0)).unwrap();
+    assert_eq!(count("SELECT count(*) FROM records WHERE partition LIKE 'job#%'"), 1);
+    assert_eq!(count("SELECT count(*) FROM messages"), 1);
+}
+
 #[test]
 fn a_restart_keeps_quotas_and_what_waits() {
     let dir = tempfile::tempdir().unwrap();
@@ -416,7 +438,7 @@ fn a_restart_keeps_quotas_and_what_waits() {
         waiting_bytes: Some(quotas.waiting_bytes),
         stored_bytes: Some(quotas.stored_bytes),
     };
-    let before = block_on(host.engine.set_quotas(&host.tenant, patch)).unwrap();
+    let before = block_on(host.engine.set_quotas(&host.tenant, patch, me())).unwrap();
     host.embedded.close();
     drop(host);
     let host = Host::open(dir.path());

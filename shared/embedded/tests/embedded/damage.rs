@@ -52,6 +52,7 @@ fn message(n: u8) -> Message {
         url_id: UrlId::of(&format!("http://{n}/")),
         body: Some(Bytes::from_static(b"{}")),
         again: false,
+        trace: None,
     })
 }
 
@@ -170,7 +171,7 @@ fn check(embedded: &Embedded) -> (usize, Vec<String>) {
     let (mut rows, mut damaged) = (0, Vec::new());
     let mut cursor = Some(CheckCursor::START);
     while let Some(after) = cursor {
-        let step = embedded.check_step(after, 1).unwrap();
+        let step = block_on(embedded.check_step(after, 1)).unwrap();
         assert!(step.rows <= 1);
         rows += step.rows;
         damaged.extend(step.damaged);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, SubscriptionId, UrlId};
-use holdfast_core::ports::{Backlog, Delay, Inbox, Outgoing, Queue, QueueName, Settlement};
-use holdfast_core::records::{FirstAttempt, Message};
+use holdfast_core::ports::{Backlog, BodyKey, Delay, Inbox, Outgoing, Queue, QueueName, Settlement, Store};
+use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
 use holdfast_embedded::{Embedded, Options};
 use holdfast_sim::VirtualClock;
@@ -27,6 +27,7 @@ fn first_attempt(url: &str, n: u8) -> Outgoing {
         url_id: UrlId::of(url),
         body: Some(Bytes::from(vec![n; 10_000])),
         again: false,
+        trace: None,
     });
     Outgoing { message, delay: Delay::NONE }
 }
@@ -101,4 +102,37 @@ async fn bodies_count_as_waiting_until_they_are_delivered_wherever_they_are() {
             embedded.purge(Timestamp::ZERO, 1).await.expect("purged");
         }
     }
+}
+
+/// Retries of 256 bodies of 1 MB took that much memory, beside what first attempts may take.
+#[tokio::test]
+async fn retries_hold_no_more_bytes_of_bodies_than_first_attempts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { in_flight_bytes: 30_000, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let embedded = Embedded::open(folder.path(), clock as _, options).expect("it opens");
+    for n in 0..10 {
+        let Message::FirstAttempt(FirstAttempt { key, url_id, body, .. }) =
+            first_attempt("http://slow/", n).message
+        else {
+            unreachable!("a first attempt")
+        };
+        let body = body.expect("a body");
+        embedded.store.put_bodies(vec![(BodyKey::of(&key), body)], START).await.expect("stored");
+        let ticket = DeliveryTicket { key, url_id, epoch: 0, n: 1, links: 0 };
+        let message = Outgoing { message: Message::Delivery(ticket), delay: Delay::NONE };
+        embedded.queue.send(QueueName::Retry, vec![message]).await.expect("sent");
+    }
+    let mut received = Vec::new();
+    loop {
+        let batch = embedded.queue.receive(QueueName::Retry, 10).await.expect("received");
+        if batch.is_empty() {
+            break;
+        }
+        received.extend(batch);
+    }
+    assert!((1..=4).contains(&received.len()), "{}", received.len());
+    let first = received.remove(0);
+    embedded.queue.settle(QueueName::Retry, vec![(first.receipt, Settlement::Delete)]).await;
+    assert!(!embedded.queue.receive(QueueName::Retry, 1).await.expect("received").is_empty());
 }

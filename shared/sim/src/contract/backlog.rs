@@ -3,11 +3,13 @@
 use bytes::Bytes;
 use holdfast_core::ids::Tenant;
 use holdfast_core::ports::{BodyKey, Expect, QueueName, Waiting, Write};
-use holdfast_core::records::{DeliveryRecord, FirstAttempt, Message, Record};
-use holdfast_core::rules::delivery::DeliveryState;
+use holdfast_core::records::{
+    Attempt, DeliveryRecord, EventRecord, FirstAttempt, LoggedDelivery, Message, Record,
+};
+use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 
 use super::Harness;
-use super::samples::{at, delivery, now, tenant, url_id};
+use super::samples::{at, delivery, event, now, tenant, url_id};
 
 async fn store_body(h: &dyn Harness, record: &DeliveryRecord, bytes: usize) {
     let body = (BodyKey::of(&record.key), Bytes::from(vec![b'x'; bytes]));
@@ -78,6 +80,47 @@ pub async fn tenants_wait_for_themselves(h: &dyn Harness) {
     }
 }
 
+/// Receivers decide how long their responses are, and producers how long ids and subjects are.
+pub async fn large_records_count_as_stored_while_they_are_kept(h: &dyn Harness) {
+    let record = delivery(1, 1);
+    let attempt = |bytes: usize| Attempt {
+        key: record.key.clone(),
+        epoch: 0,
+        n: 0,
+        at: record.accepted_at,
+        outcome: AttemptOutcome::Success,
+        status: Some(200),
+        error: None,
+        ms: 1,
+        excerpt: (bytes > 0).then(|| "x".repeat(bytes)),
+        remove_at: at(1_000_000),
+    };
+    let stored = async || h.backlog().stored_bytes(&tenant()).await.unwrap().unwrap();
+    let put = async |record: Record| assert_eq!(h.store().put_each(vec![record]).await.unwrap(), []);
+    let bytes_of = |record: &Record| record.encode().len() as u64;
+    store_body(h, &record, 10).await;
+    let logged = Record::Logged(LoggedDelivery::new(&record, attempt(1_000)));
+    put(logged.clone()).await;
+    assert_eq!(stored().await, 10 + bytes_of(&logged));
+    // Written again, with other lengths. Most records are short and do not count.
+    for (excerpt, counts) in
+        [(4_096, true), (4_096, true), (2_000, true), (100, false), (0, false), (3_000, true)]
+    {
+        let attempt = Record::Attempt(attempt(excerpt));
+        let counted = if counts { bytes_of(&attempt) } else { 0 };
+        put(attempt).await;
+        assert_eq!(stored().await, 10 + bytes_of(&logged) + counted, "{excerpt}");
+    }
+    for key in [attempt(0).key(), LoggedDelivery::key(&record.key)] {
+        h.store().write(vec![Write::delete(key, Expect::Any)]).await.unwrap();
+    }
+    assert_eq!(stored().await, 10);
+    let large = Record::Event(EventRecord { subject: Some("s".repeat(2_000)), ..event() });
+    put(large.clone()).await;
+    assert_eq!(stored().await, 10 + bytes_of(&large));
+    assert_eq!(h.backlog().stored_bytes(&"other".into()).await.unwrap(), Some(0));
+}
+
 pub async fn first_attempts_count_while_they_are_queued(h: &dyn Harness) {
     let record = delivery(1, 1);
     let message = |body| {
@@ -89,6 +132,7 @@ pub async fn first_attempts_count_while_they_are_queued(h: &dyn Harness) {
             url_id: record.url_id.clone(),
             body,
             again: false,
+            trace: None,
         }))
     };
     let inline = message(Some(Bytes::from_static(b"0123456789")));

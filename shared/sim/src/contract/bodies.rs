@@ -41,6 +41,20 @@ pub async fn a_large_body_survives(h: &dyn Harness) {
     assert!(body(h, 1).await.unwrap() == large);
 }
 
+pub async fn a_body_can_be_removed(h: &dyn Harness) {
+    let large: Bytes = (0..1_000_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let bodies = [(1, large.clone()), (2, Bytes::from_static(b"it"))];
+    h.store().put_bodies(bodies.map(|(n, body)| (key(n), body)).to_vec(), at(10)).await.unwrap();
+    for _ in 0..2 {
+        h.store().remove_body(&key(1)).await.unwrap();
+    }
+    assert_eq!(body(h, 1).await, None);
+    assert!(!h.store().keep_body(&key(1), at(50)).await.unwrap());
+    assert_eq!(body(h, 2).await.unwrap(), "it");
+    h.store().put_bodies(vec![(key(1), large.clone())], at(10)).await.unwrap();
+    assert!(body(h, 1).await.unwrap() == large, "it can be stored again");
+}
+
 pub async fn an_unknown_body_cannot_be_kept(h: &dyn Harness) {
     assert!(!h.store().keep_body(&key(1), at(5)).await.unwrap());
     assert_eq!(body(h, 1).await, None);

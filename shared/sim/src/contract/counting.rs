@@ -1,10 +1,12 @@
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use holdfast_core::ids::UrlId;
 use holdfast_core::ports::{Expect, Order, Query, Versioned, Write, WriteError};
 use holdfast_core::records::{HistoryEntry, Record, UrlRecord};
 use holdfast_core::rules::health::{OperatorAction, Outcome, UrlState};
+use holdfast_core::rules::last_failure::AttemptError;
 use holdfast_core::time::Now;
 
 use super::Harness;
@@ -58,6 +60,21 @@ pub async fn counting_and_writing_do_not_undo_each_other(h: &dyn Harness) {
     let counted = (THREADS * EACH - writers) as u64;
     assert_eq!(url.looks as usize, writers * WRITES);
     assert_eq!((url.health.window_attempts, url.health.window_failures), (2 * counted, counted));
+}
+
+/// Each caller is told of its own outcomes: it acts on the change of state that they made, and on no other.
+pub async fn counts_made_at_once_follow_one_another(h: &dyn Harness) {
+    h.store().put_each(vec![Record::Url(url(1))]).await.unwrap();
+    let seen = Mutex::new(Vec::new());
+    crowd(h, |_| async {
+        let (before, after) = count(h, vec![outcome(true, 0)]).await;
+        seen.lock().unwrap().push((before.health.window_attempts, after.health.window_attempts));
+    });
+    let mut seen = seen.into_inner().unwrap();
+    seen.sort_unstable();
+    let expected: Vec<(u64, u64)> = (0..(THREADS * EACH) as u64).map(|n| (n, n + 1)).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(kept(h, &url_id(1)).await.0.health.window_attempts, expected.len() as u64);
 }
 
 /// Writes the URL as it was read before outcomes were counted, alone or together with another record.
@@ -147,6 +164,9 @@ impl Dice {
         if self.one_in(5) {
             health.last_success_at = Some(at(0) - Duration::from_secs(80 * 3600));
         }
+        health.failing = self.one_in(2);
+        health.failing_since = self.one_in(2).then(|| at(self.below(100) as i64));
+        health.recovered_at = self.one_in(3).then(|| at(self.below(100) as i64));
         if self.one_in(5) {
             health.state = UrlState::Disabled;
             health.next_probe_at = Some(at(100));
@@ -163,9 +183,14 @@ impl Dice {
             let started_at = at(self.below(1_000) as i64);
             let generation = if self.one_in(12) { generation ^ 1 } else { generation };
             let success = self.below(100) >= failing;
+            let error = AttemptError { status: None, ..AttemptError::of_status(500) };
+            let error = if self.one_in(2) { AttemptError::of_status(503) } else { error };
             Outcome {
                 success,
+                error: (!success).then_some(error),
                 is_first: self.one_in(2),
+                retry: if self.one_in(6) { 3 } else { 0 },
+                is_own_event: self.one_in(4),
                 started_at,
                 ended_at: started_at + Duration::from_secs(self.below(5)),
                 generation,

@@ -107,6 +107,7 @@ macro_rules! backlog_contract_tests {
             a_delivery_that_moves_takes_its_bytes_along,
             tenants_wait_for_themselves,
             first_attempts_count_while_they_are_queued,
+            large_records_count_as_stored_while_they_are_kept,
         ]);
     };
 }
@@ -175,6 +176,10 @@ macro_rules! store_contract_tests {
             deliveries_enter_and_leave_states,
             urls_enter_and_leave_states,
             outcomes_move_a_url_between_states,
+            subscriptions_stand_in_the_list_of_their_url,
+            replays_stand_in_the_list_of_their_tenant,
+            events_stand_in_the_list_of_their_tenant_once_they_are_done,
+            events_stand_in_the_list_of_their_subject,
             a_state_is_in_order_and_comes_in_pages,
             counting_ends_at_its_limit,
             a_query_may_start_where_nothing_is,
@@ -189,6 +194,7 @@ macro_rules! store_contract_tests {
             a_body_can_be_stored_again,
             many_bodies_are_stored_and_read_together,
             a_large_body_survives,
+            a_body_can_be_removed,
             an_unknown_body_cannot_be_kept,
         ]);
         $crate::contract_tests!(@module $make, concurrency, [
@@ -199,6 +205,7 @@ macro_rules! store_contract_tests {
         ]);
         $crate::contract_tests!(@module $make, counting, [
             counting_and_writing_do_not_undo_each_other,
+            counts_made_at_once_follow_one_another,
             a_write_keeps_what_was_counted_since_the_read,
             a_change_by_hand_sets_the_counters,
             a_state_changes_in_the_middle_of_a_batch,

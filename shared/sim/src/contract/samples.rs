@@ -6,20 +6,23 @@ use bytes::Bytes;
 use holdfast_core::ids::{DeliveryKey, EventKey, JobId, KeyId, SubscriptionId, Tenant, UrlId};
 use holdfast_core::ports::{Delay, Outgoing};
 use holdfast_core::records::{
-    Attempt, AttemptSummaries, AttemptSummary, BulkReplay, DeliveryRecord, EventRecord, IdPhase, Job,
-    JobRecord, KeyRecord, LoggedDelivery, MinuteRecord, NewDelivery, ParkedPointer, ReplayOf, ReplayRecord,
-    StepBatch, Subscription, TenantVersion, UrlRecord, UrlReplay,
+    Actor, Attempt, AttemptSummaries, AttemptSummary, AuditAction, AuditEntry, BulkReplay, DeathNote,
+    DeliveryRecord, EventRecord, IdPhase, Job, JobRecord, KeyRecord, LoggedDelivery, MinuteRecord,
+    NewDelivery, ParkedPointer, ReplayOf, ReplayRecord, StepBatch, SubjectEntry, Subscription, TenantVersion,
+    UrlRecord, UrlReplay,
 };
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::rules::access::Role;
 use holdfast_core::rules::activity::Counts;
-use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
+use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState, Reason};
 use holdfast_core::rules::filter::{Connector, Filter, Op};
 use holdfast_core::rules::health::Outcome;
+use holdfast_core::rules::last_failure::AttemptError;
 use holdfast_core::rules::quota::{MAX_QUOTA, Quotas};
 use holdfast_core::rules::release::{AttemptEnded, Release, StepOutcomes};
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::rules::signing::Secret;
+use holdfast_core::rules::trace::TraceContext;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
 
@@ -47,6 +50,11 @@ pub(super) fn delivery_key(event: i64, to: u8) -> DeliveryKey {
     }
 }
 
+fn trace() -> Option<Box<TraceContext>> {
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    TraceContext::parse([parent].into_iter(), ["a=1, b = \"2\""].into_iter()).map(Box::new)
+}
+
 /// Event number `event`, accepted at `at(event)`, on its way to subscription and URL `to`.
 pub(super) fn delivery(event: i64, to: u8) -> DeliveryRecord {
     let new = NewDelivery {
@@ -56,6 +64,7 @@ pub(super) fn delivery(event: i64, to: u8) -> DeliveryRecord {
         accepted_at: at(event),
         url_id: url_id(to),
         url: format!("https://example.com/{to}"),
+        trace: trace(),
     };
     DeliveryRecord::new(new, &Schedule::default())
 }
@@ -146,7 +155,18 @@ pub(super) fn releasing_url() -> UrlRecord {
 }
 
 pub(super) fn outcome(success: bool, generation: u64) -> Outcome {
-    Outcome { success, is_first: true, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 }
+    let error = (!success).then(|| AttemptError::of_status(500));
+    Outcome {
+        success,
+        error,
+        is_first: true,
+        retry: 0,
+        is_own_event: false,
+        started_at: at(1),
+        ended_at: at(2),
+        generation,
+        recent_ms: 0,
+    }
 }
 
 /// A ticket for event number `event` and URL `to`.
@@ -174,6 +194,7 @@ pub(super) fn first_attempt(event: i64, to: u8, body: Option<Bytes>) -> Message 
         url_id: url_id(to),
         body,
         again: false,
+        trace: trace(),
     })
 }
 
@@ -198,6 +219,19 @@ pub(super) fn event() -> EventRecord {
         phase: IdPhase::Pending { lease_until_real: at(9) },
         remove_at: None,
     }
+}
+
+pub(super) fn subject_entry() -> SubjectEntry {
+    let subject = Some("strange # subject / \u{1f980} \0".to_owned());
+    SubjectEntry::of(&EventRecord { subject, remove_at: Some(at(9)), ..event() })
+        .expect("an event with a subject")
+}
+
+pub(super) fn audit_entry(tenant: Option<&Tenant>) -> AuditEntry {
+    let by = Actor::new("key_1", Role::Admin);
+    AuditEntry::new(tenant, AuditAction::SubscriptionUpdated, "sub_1", &by, (at(1), [1; 16]))
+        .because(Some("\u{1f980}"))
+        .changing(&["url"])
 }
 
 pub(super) fn subscription_record() -> Subscription {
@@ -257,6 +291,16 @@ pub(super) fn replay_job() -> JobRecord {
 }
 
 /// The outcomes of one batch of a step.
+pub(super) fn death_note() -> DeathNote {
+    let mut dead = delivery(1, 1);
+    dead.progress.die(Reason::Exhausted, at(2), Duration::from_secs(1));
+    DeathNote::of(None, &dead, at(2)).expect("it died")
+}
+
+pub(super) fn deaths_job() -> JobRecord {
+    death_note().job("https://example.com/1")
+}
+
 pub(super) fn step_batch() -> StepBatch {
     let mut outcomes = StepOutcomes::default();
     for (success, took_ms) in [(true, 12), (false, 5_000)] {

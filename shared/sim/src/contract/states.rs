@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use holdfast_core::ids::{EventKey, JobId};
 use holdfast_core::ports::{Count, Expect, IndexCount, IndexQuery, Order, Query, Write};
 use holdfast_core::records::{
-    DeliveryRecord, Key, ListIndex, MinuteRecord, ParkedPointer, Record, StateIndex, UrlRecord,
+    DeliveryRecord, EventRecord, IdPhase, Key, ListIndex, MinuteRecord, ParkedPointer, Record, ReplayRecord,
+    StateEntry, StateIndex, SubjectEntry, UrlRecord,
 };
 use holdfast_core::rules::delivery::Reason;
 use holdfast_core::rules::health::OperatorAction;
@@ -12,12 +14,16 @@ use holdfast_core::rules::schedule::Schedule;
 use holdfast_core::time::Now;
 
 use super::Harness;
-use super::samples::{at, delivery, delivery_key, minute, outcome, parked, tenant, url, url_id};
+use super::samples::{
+    at, delivery, delivery_key, event, minute, outcome, parked, replay, subject_entry, subscription_record,
+    tenant, url, url_id,
+};
 
-const ALL: [StateIndex; 5] = [
+const ALL: [StateIndex; 6] = [
     StateIndex::Waiting,
     StateIndex::Parked,
     StateIndex::Dead,
+    StateIndex::UrlFailing,
     StateIndex::UrlDisabled,
     StateIndex::UrlFrozen,
 ];
@@ -124,13 +130,104 @@ pub async fn outcomes_move_a_url_between_states(h: &dyn Harness) {
     let counted = |outcomes| async move {
         h.store().count_outcomes(&tenant(), &url_id(1), outcomes, now()).await.unwrap().unwrap().1
     };
-    counted(vec![outcome(false, 0); 100]).await;
+    counted(vec![outcome(false, 0); 9]).await;
     stands_only_in(h, None, &key).await;
-    counted(vec![outcome(false, 0); 2]).await;
+    counted(vec![outcome(false, 0)]).await;
+    stands_only_in(h, Some(StateIndex::UrlFailing), &key).await;
+    // Neither more of the same nor a write beside it takes it out.
+    counted(vec![outcome(false, 0); 5]).await;
+    let (mut url, version) = stored(h).await;
+    url.looks += 1;
+    h.store().write(vec![Write::put(Record::Url(url), Expect::Version(version))]).await.unwrap();
+    stands_only_in(h, Some(StateIndex::UrlFailing), &key).await;
+    counted(vec![outcome(true, 0)]).await;
+    stands_only_in(h, None, &key).await;
+    counted(vec![outcome(false, 0); 86]).await;
     stands_only_in(h, Some(StateIndex::UrlDisabled), &key).await;
     let generation = stored(h).await.0.health.generation;
     counted(vec![outcome(true, generation)]).await;
     stands_only_in(h, None, &key).await;
+}
+
+pub async fn subscriptions_stand_in_the_list_of_their_url(h: &dyn Harness) {
+    let mut record = subscription_record();
+    let ids = async |url| {
+        let partition = StateEntry::subscriptions_of(&tenant(), &url_id(url));
+        let query = IndexQuery::of(ListIndex::ByState, partition, 10);
+        let page = h.store().query_index(query).await.unwrap();
+        page.items.into_iter().map(|item| item.record.key()).collect::<Vec<_>>()
+    };
+    let key = Record::Subscription(record.clone()).key();
+    put(h, vec![Record::Subscription(record.clone())]).await;
+    assert_eq!((ids(1).await, ids(2).await), (vec![key.clone()], vec![]));
+    record.url_id = url_id(2);
+    record.active = false;
+    put(h, vec![Record::Subscription(record)]).await;
+    assert_eq!((ids(1).await, ids(2).await), (vec![], vec![key.clone()]));
+    h.store().write(vec![Write::delete(key, Expect::Any)]).await.unwrap();
+    assert_eq!(ids(2).await, vec![]);
+}
+
+pub async fn replays_stand_in_the_list_of_their_tenant(h: &dyn Harness) {
+    let mut record = replay();
+    let later =
+        ReplayRecord { id: JobId::new([9; 16]), created_at: record.created_at + KEEP, ..record.clone() };
+    put(h, vec![Record::Replay(later.clone()), Record::Replay(record.clone())]).await;
+    record.done += 1;
+    put(h, vec![Record::Replay(record.clone())]).await;
+    let query = IndexQuery::of(ListIndex::ByState, StateEntry::replays_of(&tenant()), 10);
+    let page = h.store().query_index(query.descending()).await.unwrap();
+    let found: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
+    assert_eq!(found, [Record::Replay(later), Record::Replay(record)]);
+}
+
+pub async fn events_stand_in_the_list_of_their_tenant_once_they_are_done(h: &dyn Harness) {
+    let of = |n: i64, phase| {
+        let (id, accepted_at) = (format!("e{n}"), at(n));
+        let event_key = EventKey::of(&id, accepted_at);
+        EventRecord { id, event_key, accepted_at, phase, ..event() }
+    };
+    let pending = IdPhase::Pending { lease_until_real: at(99) };
+    put(h, (0..30).map(|n| Record::Event(of(n * 7 % 30, pending))).collect()).await;
+    let listed = async |limit| {
+        let mut query =
+            IndexQuery::of(ListIndex::ByState, StateEntry::events_of(&tenant()), limit).descending();
+        let mut found = Vec::new();
+        loop {
+            let page = h.store().query_index(query.clone()).await.unwrap();
+            found.extend(page.items.into_iter().map(|item| item.record));
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return found,
+            }
+        }
+    };
+    assert_eq!(listed(7).await, []);
+    put(h, (0..30).map(|n| Record::Event(of(n * 7 % 30, IdPhase::Done))).collect()).await;
+    let newest_first: Vec<Record> = (0..30).rev().map(|n| Record::Event(of(n, IdPhase::Done))).collect();
+    assert_eq!(listed(7).await, newest_first);
+}
+
+pub async fn events_stand_in_the_list_of_their_subject(h: &dyn Harness) {
+    let of =
+        |n: i64| SubjectEntry { event_key: EventKey::of("e", at(n)), accepted_at: at(n), ..subject_entry() };
+    let other = SubjectEntry { subject: "another".to_owned(), ..of(3) };
+    put(h, (0..30).map(|n| Record::Subject(of(n * 7 % 30))).collect()).await;
+    put(h, vec![Record::Subject(other)]).await;
+    let mut query = Query::of(SubjectEntry::partition(&tenant(), &of(0).subject), 7).descending();
+    // What was accepted before that time.
+    query.after = Some(at(25).sort_key());
+    let mut found = Vec::new();
+    loop {
+        let page = h.store().query(query.clone()).await.unwrap();
+        found.extend(page.items.into_iter().map(|item| item.record));
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    let newest_first: Vec<Record> = (0..25).rev().map(|n| Record::Subject(of(n))).collect();
+    assert_eq!(found, newest_first);
 }
 
 pub async fn a_state_is_in_order_and_comes_in_pages(h: &dyn Harness) {
@@ -160,13 +257,14 @@ pub async fn a_state_is_in_order_and_comes_in_pages(h: &dyn Harness) {
     let page = h.store().query_index(bounded).await.unwrap();
     let keys: Vec<Key> = page.items.iter().map(|item| item.record.key()).collect();
     assert_eq!(keys, [5, 4, 3].map(|n| DeliveryRecord::key(&delivery_key(n, 1))));
-    // URLs stand in the order of their ids.
+    // URLs stand in the order in which they began to fail, or came into their state, and then of their ids.
     let mut urls: Vec<UrlRecord> = (0..9).map(url).collect();
-    for url in &mut urls {
+    for (n, url) in urls.iter_mut().enumerate() {
         url.apply_action(OperatorAction::Freeze, "", "me", now()).unwrap();
+        url.health.failing_since = [None, Some(at(1)), Some(at(9))][n % 3];
     }
     put(h, urls.iter().cloned().map(Record::Url).collect()).await;
-    urls.sort_by(|a, b| a.id.cmp(&b.id));
+    urls.sort_by_key(|url| (url.health.failing_since.unwrap_or(url.health.since), url.id.clone()));
     let page = h.store().query_index(in_state(StateIndex::UrlFrozen, Order::Ascending, 10)).await.unwrap();
     let ids: Vec<Record> = page.items.into_iter().map(|item| item.record).collect();
     assert_eq!(ids, urls.into_iter().map(Record::Url).collect::<Vec<_>>());

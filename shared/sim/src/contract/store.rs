@@ -8,9 +8,9 @@ use holdfast_core::time::Now;
 
 use super::Harness;
 use super::samples::{
-    at, attempt, attempt_summaries, delivery, event, logged, minute, operator_key, outcome, parked,
-    releasing_url, replay, replay_job, step_batch, subscription, subscription_record, tenant, tenant_version,
-    url, url_id,
+    at, attempt, attempt_summaries, audit_entry, death_note, deaths_job, delivery, event, logged, minute,
+    operator_key, outcome, parked, releasing_url, replay, replay_job, step_batch, subject_entry,
+    subscription, subscription_record, tenant, tenant_version, url, url_id,
 };
 
 const NOW: Now =
@@ -76,6 +76,9 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::History(history),
         Record::Url(acted_on),
         Record::Event(event()),
+        Record::Subject(subject_entry()),
+        Record::Audit(audit_entry(Some(&tenant()))),
+        Record::Audit(audit_entry(None)),
         Record::Delivery(delivery(1, 1)),
         Record::Logged(logged(1, 1)),
         Record::Attempt(attempt(1, 1)),
@@ -92,6 +95,8 @@ pub async fn every_kind_of_record_survives(h: &dyn Harness) {
         Record::Replay(replay()),
         Record::Job(replay_job()),
         Record::StepBatch(step_batch()),
+        Record::DeathNote(death_note()),
+        Record::Job(deaths_job()),
         Record::Key(operator_key()),
         Record::OperatorGuard(OperatorGuard { changes: u64::MAX }),
         Record::Tenant(TenantRecord { tenant: tenant(), created_at_real: at(1) }),

@@ -103,6 +103,9 @@ impl Store for Interruptible<dyn Store> {
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         paused!(self.0.keep_body(key, remove_at))
     }
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        paused!(self.0.remove_body(key))
+    }
 }
 
 #[async_trait]

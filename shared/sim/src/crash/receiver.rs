@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use holdfast_core::ids::{Tenant, UrlId};
 use holdfast_core::ports::{AttemptRequest, AttemptResponse, AttemptResult, Clock, Sender};
 use holdfast_core::records::{Record, UrlRecord};
@@ -20,6 +21,8 @@ use crate::{MemoryStore, VirtualClock};
 pub struct Request {
     pub url: String,
     pub delivery: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: Bytes,
     pub at: Timestamp,
     /// 0: there was no response yet, or its host died before it came.
     pub status: u16,
@@ -153,8 +156,9 @@ impl Sender for Receiver {
             if let Some(shortage) = inner.next_shortage(&request.url) {
                 return Err(shortage);
             }
-            let url = request.url.clone();
-            inner.seen.push(Request { url, delivery, at: arrived.schedule, status: 0, state, since });
+            let (url, headers, body) = (request.url.clone(), request.headers.clone(), request.body.clone());
+            let at = arrived.schedule;
+            inner.seen.push(Request { url, delivery, headers, body, at, status: 0, state, since });
             (inner.seen.len() - 1, inner.to_hold.remove(&request.url))
         };
         if held {

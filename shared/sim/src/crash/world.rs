@@ -18,6 +18,7 @@ use holdfast_core::time::Timestamp;
 use super::in_flight::{InFlight, settle};
 use super::interrupt::{Interruptible, drive};
 use super::receiver::Receiver;
+use crate::me;
 use crate::{Memory, MemoryQueue, MemoryStore, ScriptedStore, SeededEntropy, VirtualClock, block_on};
 
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -148,7 +149,7 @@ impl World {
     /// If the subscription is refused, which no scenario means.
     pub fn subscribe_to(&self, url: &str, event_type: &str) -> Subscription {
         let new = NewSubscription::to(url, event_type);
-        block_on(self.engine.subscribe(&self.tenant, new)).expect("a subscription")
+        block_on(self.engine.subscribe(&self.tenant, new, me())).expect("a subscription")
     }
 
     /// A person enables, disables or freezes the subscription's URL.
@@ -156,7 +157,7 @@ impl World {
     /// # Panics
     /// If that is refused, which no scenario means.
     pub fn change_url_state(&self, subscription: &Subscription, action: OperatorAction) {
-        block_on(self.engine.change_url_state(&self.tenant, &subscription.url_id, action, None, false, "me"))
+        block_on(self.engine.change_url_state(&self.tenant, &subscription.url_id, action, None, false, me()))
             .expect("an action that is allowed");
     }
 
@@ -175,7 +176,7 @@ impl World {
     /// If the change is refused, which no scenario means.
     pub fn change(&mut self, id: &SubscriptionId, patch: &SubscriptionPatch) {
         loop {
-            let change = self.hosted.update_subscription(&self.tenant, id, patch.clone());
+            let change = self.hosted.update_subscription(&self.tenant, id, patch.clone(), me());
             match Self::hosted(change, &mut self.polls_left, &mut self.crashed) {
                 Some(Ok(_)) => return,
                 Some(Err(error)) => panic!("{id} was not changed: {error}"),

@@ -16,6 +16,7 @@ use super::plan::Plan;
 use super::receivers::Behaviour;
 use super::story::Story;
 use super::{InMemory, Simulation, World};
+use crate::me;
 use crate::{Memory, block_on};
 
 const URL: &str = "http://recovered.test/";
@@ -77,7 +78,7 @@ impl Simulation {
         self.executor.spawn(async move {
             let (tenant, url_id) = (Tenant::from("tenant-0"), UrlId::of(URL));
             let change = async |process: &Process| {
-                process.engine.change_url_state(&tenant, &url_id, action, None, false, "me").await.is_ok()
+                process.engine.change_url_state(&tenant, &url_id, action, None, false, me()).await.is_ok()
             };
             let changed = world.hosts.run(Function::Admin, change).await;
             assert_eq!(changed, Some(true), "{action:?} does not succeed");
@@ -106,6 +107,7 @@ impl World {
                 accepted_at,
                 url_id: subscription.url_id.clone(),
                 url: subscription.url.clone(),
+                trace: None,
             };
             let mut delivery = DeliveryRecord::new(new, &self.hosts.settings.schedule);
             delivery.progress.park();

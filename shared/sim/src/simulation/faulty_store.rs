@@ -270,4 +270,8 @@ impl Store for FaultyStore {
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         call!(self, self.backend.store().keep_body(key, remove_at))
     }
+
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        call!(self, self.backend.store().remove_body(key))
+    }
 }

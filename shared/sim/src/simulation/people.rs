@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use holdfast_core::engine::{AcceptError, NewEvent, NewSubscription, SubscriptionPatch};
+use holdfast_core::engine::{AcceptError, NewEvent, NewSubscription, ReplayUrlError, SubscriptionPatch};
 use holdfast_core::ids::{Tenant, UrlId};
-use holdfast_core::records::{JobRecord, Subscription, UrlReplay};
+use holdfast_core::ports::Versioned;
+use holdfast_core::records::{Record, ReplayRecord, ReplayState, Subscription, UrlReplay};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 
@@ -14,6 +15,7 @@ use super::World;
 use super::hosts::{Function, Process};
 use super::plan::{FRESH, HEALTHY, NOISE, NOISY_TENANT, QUIET_TENANT};
 use crate::block_on;
+use crate::me;
 
 /// A producer that has no answer asks again after a moment.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -51,7 +53,9 @@ impl World {
             let new = NewSubscription::to(url, event_type);
             let subscribed = self
                 .hosts
-                .run(Function::Admin, async |process| process.engine.subscribe(tenant, new).await.is_ok())
+                .run(Function::Admin, async |process| {
+                    process.engine.subscribe(tenant, new, me()).await.is_ok()
+                })
                 .await;
             if subscribed == Some(true) || self.is_subscribed(tenant, url, event_type) {
                 return;
@@ -84,7 +88,7 @@ impl World {
         let url_id = UrlId::of(url);
         for action in [OperatorAction::Freeze, OperatorAction::Enable] {
             let change = async |process: &Process| {
-                process.engine.change_url_state(tenant, &url_id, action, None, false, "me").await.is_ok()
+                process.engine.change_url_state(tenant, &url_id, action, None, false, me()).await.is_ok()
             };
             let done = self.hosts.run(Function::Admin, change).await;
             self.tell(|| format!("a person: {action:?} {url}: {done:?}"));
@@ -113,14 +117,18 @@ impl World {
         let url_id = UrlId::of(HEALTHY);
         let states = vec![DeliveryState::Delivered];
         let wanted = UrlReplay { url_id, since: None, until: None, states, expired_since: None };
-        let replay = async |process: &Process| process.engine.replay_url(&tenant, wanted).await;
-        let Some(Ok(Some(shown))) = self.hosts.run(Function::Admin, replay).await else {
+        let replay = async |process: &Process| process.engine.replay_url(&tenant, wanted, me()).await;
+        let Some(Ok(shown)) = self.hosts.run(Function::Admin, replay).await else {
             return self.hosts.observer.report("what is kept can be replayed", "a URL cannot".to_owned());
         };
         self.hosts.faults.time.sleep(QUICKLY).await;
-        let job = JobRecord::key(&tenant, &shown.id);
-        let left = block_on(self.hosts.backend.store().get(&[job]));
-        if left.is_ok_and(|left| left.iter().any(Option::is_some)) {
+        let key = ReplayRecord::key(&tenant, &shown.id);
+        let now = block_on(self.hosts.backend.store().get(&[key]));
+        let is_running = |found: &Versioned| match &found.record {
+            Record::Replay(replay) => replay.state == ReplayState::Running,
+            _ => false,
+        };
+        if now.is_ok_and(|now| now.iter().flatten().any(is_running)) {
             let what = format!("{} deliveries take more than {QUICKLY:?}", shown.matched);
             self.hosts.observer.report("a bulk replay keeps its pace", what);
         }
@@ -134,7 +142,7 @@ impl World {
         let logged = snapshot.logged.iter().map(|logged| &logged.delivery.key);
         let at_once = logged.filter(|key| !known.contains(key));
         for key in known.iter().copied().chain(at_once).filter(|key| key.tenant == tenant) {
-            let replay = async |process: &Process| process.engine.replay(key).await;
+            let replay = async |process: &Process| process.engine.replay(key, me()).await;
             let replayed = self.hosts.run(Function::Admin, replay).await;
             self.hosts.faults.counts.add("a delivery is replayed after days");
             if let Some(Err(error)) = replayed {
@@ -154,7 +162,7 @@ impl World {
             let hosts = &self.hosts;
             async move {
                 let update = async |process: &Process| {
-                    process.engine.update_subscription(tenant, id, patch).await.is_ok()
+                    process.engine.update_subscription(tenant, id, patch, me()).await.is_ok()
                 };
                 hosts.run(Function::Admin, update).await
             }
@@ -163,7 +171,7 @@ impl World {
             let hosts = &self.hosts;
             async move {
                 let change = async |process: &Process| {
-                    process.engine.change_url_state(tenant, url_id, action, None, false, "me").await.is_ok()
+                    process.engine.change_url_state(tenant, url_id, action, None, false, me()).await.is_ok()
                 };
                 hosts.run(Function::Admin, change).await
             }
@@ -185,28 +193,24 @@ impl World {
                 ("a person: move", change(SubscriptionPatch { url, ..Default::default() }).await)
             }
             6 => {
-                let delete =
-                    async |process: &Process| process.engine.delete_subscription(tenant, id).await.is_ok();
+                let delete = async |process: &Process| {
+                    process.engine.delete_subscription(tenant, id, me()).await.is_ok()
+                };
                 ("a person: delete", self.hosts.run(Function::Admin, delete).await)
             }
             7 => {
-                let states = vec![DeliveryState::Dead, DeliveryState::Delivered];
-                let wanted = UrlReplay {
-                    url_id: url_id.clone(),
-                    since: None,
-                    until: None,
-                    states,
-                    expired_since: None,
+                let wanted = everything_finished(url_id);
+                let replay = async |process: &Process| {
+                    is_replayed(&process.engine.replay_url(tenant, wanted, me()).await)
                 };
-                let replay =
-                    async |process: &Process| process.engine.replay_url(tenant, wanted).await.is_ok();
                 ("a person: replay a URL", self.hosts.run(Function::Admin, replay).await)
             }
             _ => {
                 let mut deliveries = self.snapshot().deliveries;
                 deliveries.retain(|delivery| delivery.key.tenant == *tenant);
                 let Some(delivery) = dice.pick(&deliveries) else { return };
-                let replay = async |process: &Process| process.engine.replay(&delivery.key).await.is_ok();
+                let replay =
+                    async |process: &Process| process.engine.replay(&delivery.key, me()).await.is_ok();
                 ("a person: replay", self.hosts.run(Function::Admin, replay).await)
             }
         };
@@ -215,4 +219,14 @@ impl World {
             self.hosts.faults.counts.add(what);
         }
     }
+}
+
+fn everything_finished(url_id: &UrlId) -> UrlReplay {
+    let states = vec![DeliveryState::Dead, DeliveryState::Delivered];
+    UrlReplay { url_id: url_id.clone(), since: None, until: None, states, expired_since: None }
+}
+
+/// Now, or by a replay that is running.
+fn is_replayed(replayed: &Result<ReplayRecord, ReplayUrlError>) -> bool {
+    matches!(replayed, Ok(_) | Err(ReplayUrlError::Running(_)))
 }

@@ -17,6 +17,7 @@ pub(super) struct Facts {
     pub(super) failures: u64,
     pub(super) generation: u64,
     pub(super) last_success_at: Option<Timestamp>,
+    pub(super) first_attempt_at: Option<Timestamp>,
     pub(super) next_probe_at: Option<Timestamp>,
 }
 
@@ -29,6 +30,7 @@ impl Facts {
             failures: health.window_failures,
             generation: health.generation,
             last_success_at: health.last_success_at,
+            first_attempt_at: health.first_attempt_at,
             next_probe_at: health.next_probe_at,
         }
     }
@@ -39,8 +41,10 @@ impl Facts {
     }
 
     pub(super) fn count(&mut self, outcome: &Outcome) {
-        let since = self.last_success_at.unwrap_or(outcome.started_at);
-        self.last_success_at = Some(if outcome.success { since.max(outcome.ended_at) } else { since });
+        self.first_attempt_at = self.first_attempt_at.or(Some(outcome.started_at));
+        if outcome.success {
+            self.last_success_at = self.last_success_at.max(Some(outcome.ended_at));
+        }
         if outcome.generation != self.generation {
             return;
         }
@@ -55,7 +59,8 @@ impl Facts {
 
     fn change_state(&mut self, outcome: &Outcome) {
         let now = outcome.ended_at;
-        let silent = self.last_success_at.is_some_and(|at| now.since(at) > THREE_DAYS);
+        let silent =
+            self.last_success_at.or(self.first_attempt_at).is_some_and(|at| now.since(at) > THREE_DAYS);
         let freezes = self.streak >= 50_000 || (self.streak > 2_000 && silent);
         let disables =
             self.streak >= 2_000 || (self.attempts > 100 && self.failures * 10 > self.attempts * 7);

@@ -7,8 +7,8 @@ use holdfast_core::ports::QueueName;
 use holdfast_core::records::{Message, Record, Subscription};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use holdfast_core::rules::quota::QuotaPatch;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{MINUTE, URL};
 
@@ -19,7 +19,7 @@ fn world() -> (World, Subscription) {
     let world = World::new(1, None);
     let subscription = world.subscribe(URL);
     let own = NewSubscription::to(OWN, "holdfast.url.*");
-    block_on(world.engine.subscribe(&world.tenant, own)).unwrap();
+    block_on(world.engine.subscribe(&world.tenant, own, me())).unwrap();
     (world, subscription)
 }
 
@@ -71,7 +71,7 @@ fn a_url_that_is_changed_in_a_loop_is_announced_ten_times_a_minute() {
     assert!(world.urls().values().all(|url| url.announcement.is_none()));
     assert_eq!(world.urls()[subscription.url_id.as_str()].health.state, UrlState::Frozen);
     let view = block_on(world.engine.view_url(&world.tenant, &subscription.url_id)).unwrap().unwrap();
-    assert!(view.history.unwrap().len() > 20, "the history has them all");
+    assert!(view.details.unwrap().history.len() > 20, "the history has them all");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn changes_that_wait_to_be_announced_have_one_ticket() {
 fn announcements_count_towards_the_rate_of_their_tenant_and_none_is_lost() {
     let (mut world, _) = world();
     let quota = QuotaPatch { events_per_second: Some(Some(2)), ..QuotaPatch::default() };
-    block_on(world.engine.set_quotas(&world.tenant, quota)).unwrap();
+    block_on(world.engine.set_quotas(&world.tenant, quota, me())).unwrap();
     for n in 0..10 {
         let subscription = world.subscribe(&format!("http://shop.test/{n}"));
         world.change_url_state(&subscription, OperatorAction::Freeze);

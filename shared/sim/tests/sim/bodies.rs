@@ -11,7 +11,7 @@ use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
 use holdfast_sim::crash::World;
-use holdfast_sim::{StoreCall, block_on};
+use holdfast_sim::{StoreCall, block_on, me};
 
 use super::{DAY, HOUR, REDELIVERED, URL, event};
 
@@ -24,7 +24,7 @@ fn is_frozen(world: &World, subscription: &Subscription) {
 }
 
 fn is_unsubscribed(world: &World, subscription: &Subscription) {
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id, me())).unwrap());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn what_is_over_can_be_replayed_until_it_is_removed() {
     let last_moment = dead.progress.remove_at.unwrap() - Duration::from_secs(1);
     world.run_until(last_moment);
     // The replay's own retries go on beyond the time for which the body was kept at first.
-    block_on(world.engine.replay(&dead.key)).unwrap();
+    block_on(world.engine.replay(&dead.key, me())).unwrap();
     world.receiver.fail_next(URL, 11);
     world.receiver.answer(URL, 200);
     world.run_for(2 * DAY);

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use holdfast_core::ports::QueueName;
-use holdfast_core::records::{DeliveryTicket, Message, Subscription, UrlReplay};
+use holdfast_core::records::{DeliveryTicket, JobRecord, Message, Record, Subscription, UrlReplay};
 use holdfast_core::rules::chain::MAX_LINKS;
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{MINUTE, URL, subscription_with_a_retry_due, ticket_of};
 
@@ -101,7 +101,7 @@ fn world_with_a_replay(seed: u64) -> (World, Message) {
         states: vec![DeliveryState::Delivered],
         expired_since: None,
     };
-    block_on(world.engine.replay_url(&world.tenant, wanted)).unwrap().unwrap();
+    block_on(world.engine.replay_url(&world.tenant, wanted, me())).unwrap();
     let ticket = world.queue.messages(QueueName::Retry).pop().unwrap().0;
     world.queue.lose_all(QueueName::Retry);
     (world, ticket)
@@ -116,6 +116,20 @@ fn a_job_at_the_end_of_its_chain_goes_on_by_the_sweep() {
     world.run_for_with_a_sweep_each_minute(7 * MINUTE);
     assert_eq!(world.receiver.requests().len(), 2 * PARKED);
     world.check();
+}
+
+#[test]
+fn the_sweep_counts_its_looks_at_a_job() {
+    let (mut world, ticket) = world_with_a_replay(6);
+    let Message::Job { tenant, id, .. } = ticket else { panic!("{ticket:?}") };
+    for looks in 1..=2 {
+        world.pass(6 * MINUTE);
+        world.sweep();
+        let Some(Record::Job(job)) = world.store.record(&JobRecord::key(&tenant, &id)) else {
+            panic!("no job")
+        };
+        assert_eq!(job.looks, looks);
+    }
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use holdfast_core::engine::ReplayUrlError;
 use holdfast_core::ports::{Clock, Delay, Outgoing, Queue, QueueName};
 use holdfast_core::records::Message;
 use holdfast_core::records::UrlReplay;
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
-use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
+use holdfast_sim::{block_on, me};
 
 const URL: &str = "http://shop.test/hook";
 const OTHER: &str = "http://other.test/hook";
@@ -66,7 +67,7 @@ fn an_event_that_always_fails_is_exhausted_and_can_be_replayed() {
         let delivery = world.delivery("one", &subscription);
         assert_eq!(world.deliveries()[0].progress.reason, Some(Reason::Exhausted));
         world.receiver.answer(URL, 200);
-        block_on(world.engine.replay(&delivery)).unwrap();
+        block_on(world.engine.replay(&delivery, me())).unwrap();
         world.run_for(HOUR);
         all_are(world, DeliveryState::Delivered);
     });
@@ -117,7 +118,7 @@ fn what_stays_parked_expires_and_what_is_unsubscribed_ends() {
         }
         world.post("one");
         world.run_for(HOUR);
-        assert!(block_on(world.engine.delete_subscription(&world.tenant, &dropped.id)).unwrap());
+        assert!(block_on(world.engine.delete_subscription(&world.tenant, &dropped.id, me())).unwrap());
         world.run_for(THREE_DAYS);
         let reason = |id| {
             world.deliveries().into_iter().find(|d| d.key.subscription_id == id).unwrap().progress.reason
@@ -166,7 +167,7 @@ fn side_by_side(seed: u64, deaths: bool) {
             action,
             None,
             false,
-            "me",
+            me(),
         ))
     };
     let wanted = UrlReplay {
@@ -182,7 +183,10 @@ fn side_by_side(seed: u64, deaths: bool) {
             0 => changed(world, OperatorAction::Disable).is_err(),
             1 => changed(world, OperatorAction::Freeze).is_err(),
             2 | 3 => changed(world, OperatorAction::Enable).is_err(),
-            4 => block_on(world.engine.replay_url(&world.tenant, wanted.clone())).is_err(),
+            4 => {
+                let replayed = block_on(world.engine.replay_url(&world.tenant, wanted.clone(), me()));
+                !matches!(replayed, Ok(_) | Err(ReplayUrlError::Running(_)))
+            }
             _ => false,
         };
         // A frozen URL cannot be disabled; everything else is allowed at any time.

@@ -9,6 +9,8 @@ use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 
+use super::one_attempt;
+
 const URL: &str = "http://shop.test/hook";
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -75,10 +77,10 @@ fn what_was_done_is_tallied_once() {
     world.subscribe(URL);
     world.post("one");
     handle_within(&world, QueueName::First, HOUR);
-    assert_eq!(world.engine.take_counters(), Counters { attempts_succeeded: 1, ..Counters::default() });
+    assert_eq!(world.engine.take_counters(), Counters { attempts_succeeded: 1, ..one_attempt() });
     world.receiver.answer(URL, 500);
     world.post("two");
     handle_within(&world, QueueName::First, HOUR);
-    assert_eq!(world.engine.take_counters(), Counters { attempts_failed: 1, ..Counters::default() });
+    assert_eq!(world.engine.take_counters(), Counters { attempts_failed: 1, ..one_attempt() });
     assert_eq!(world.engine.take_counters(), Counters::default());
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{DAY, HOUR, MINUTE, URL, subscription_with_a_retry_due};
 
@@ -22,8 +22,9 @@ fn a_first_attempt_is_made_up_to_the_last_moment() {
         world.pass(waited);
         assert_eq!(world.handle(QueueName::First), [Settlement::Delete]);
         assert_eq!(!world.receiver.requests().is_empty(), made, "after {waited:?}");
-        let reasons: Vec<_> = world.deliveries().iter().map(|record| record.progress.reason).collect();
-        assert_eq!(reasons, if made { vec![] } else { vec![Some(Reason::Expired)] });
+        let dead: Vec<_> =
+            world.deliveries().into_iter().map(|record| (record.progress.reason, record.url)).collect();
+        assert_eq!(dead, if made { vec![] } else { vec![(Some(Reason::Expired), URL.to_owned())] });
         world.check();
     }
 }
@@ -70,7 +71,7 @@ fn a_replay_has_52_hours_of_its_own() {
     world.receiver.answer(URL, 500);
     world.post("one");
     world.run_for(10 * DAY);
-    block_on(world.engine.replay(&world.delivery("one", &subscription))).unwrap();
+    block_on(world.engine.replay(&world.delivery("one", &subscription), me())).unwrap();
     let record = world.record("one", &subscription).unwrap();
     assert_eq!((record.progress.expires_at, record.progress.remove_at), (world.clock.now() + LIFETIME, None));
     world.run_for(3 * DAY);
@@ -139,7 +140,7 @@ fn a_release_makes_dead_what_expired_while_it_was_parked() {
         OperatorAction::Enable,
         None,
         false,
-        "me",
+        me(),
     );
     let changed = block_on(changed).unwrap();
     assert_eq!((changed.released, changed.expired), (1, 1));

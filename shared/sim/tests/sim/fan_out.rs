@@ -65,6 +65,41 @@ fn a_fan_out_goes_on_behind_the_last_step_that_was_written() {
     assert_eq!(world.receiver.requests().len(), ALL - 100, "only what was not written to be queued");
 }
 
+/// The list of recipients was kept as long as the body.
+#[test]
+fn the_recipients_are_removed_when_the_fan_out_has_ended_and_not_before() {
+    let mut world = world_with_many(6);
+    world.post("big");
+    let stored = |world: &World| world.store.body_bytes(&world.tenant);
+    let with_list = stored(&world);
+    world.scripted.fail_after(StoreCall::Write, 2);
+    assert!(matches!(world.handle(QueueName::First)[..], [Settlement::RetryAfter(_)]));
+    assert_eq!(stored(&world), with_list, "the job goes on with it");
+    world.pass(REDELIVERED);
+    world.run_for(HOUR);
+    assert_each_attempted_once(&world);
+    let bytes_of_a_recipient = 50;
+    assert!(stored(&world) + ALL as u64 * bytes_of_a_recipient < with_list, "{} {with_list}", stored(&world));
+}
+
+/// Two tickets of one job: the second one has read the job before the first one ended it.
+#[test]
+fn a_step_that_comes_too_late_for_the_recipients_ends() {
+    let mut world = world_with_many(7);
+    world.post("big");
+    world.scripted.fail_after(StoreCall::Write, 1);
+    assert!(matches!(world.handle(QueueName::First)[..], [Settlement::RetryAfter(_)]));
+    while world.work() {}
+    world.pass(REDELIVERED);
+    world.scripted.hold_next(StoreCall::Get);
+    let late = world.begin(QueueName::First);
+    world.run_for(HOUR);
+    world.scripted.release();
+    assert_eq!(late.finish(), [Settlement::Delete]);
+    world.run_for(HOUR);
+    assert_each_attempted_once(&world);
+}
+
 #[test]
 fn an_event_that_is_posted_again_after_its_fan_out_attempts_nothing_twice() {
     let mut world = World::new(3, None);

@@ -3,8 +3,8 @@
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{DAY, MINUTE, URL};
 
@@ -41,7 +41,7 @@ fn a_receiver_that_refuses_16_of_100_events_for_good_shows_both_shares() {
 
     // A replay begins a new epoch: its first attempt is not the delivery's.
     let key = world.record("refused-0", &subscription).unwrap().key;
-    block_on(world.engine.replay(&key)).unwrap();
+    block_on(world.engine.replay(&key, me())).unwrap();
     while world.work() {}
     assert_eq!(window(&world, &subscription), [277, 193, 100, 16]);
     world.check();

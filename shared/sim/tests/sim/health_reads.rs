@@ -7,9 +7,9 @@ use holdfast_core::ports::{QueueName, Settlement};
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
-use holdfast_sim::StoreCall;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{StoreCall, me};
 
 use super::{NEW, REDELIVERED, URL, subscription_with_a_retry_due};
 
@@ -48,7 +48,7 @@ fn enable(world: &World, subscription: &Subscription) {
 
 fn move_to_new(world: &World, subscription: &Subscription) {
     let patch = SubscriptionPatch { url: Some(NEW.to_owned()), ..SubscriptionPatch::default() };
-    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
 }
 
 #[test]
@@ -78,6 +78,26 @@ fn a_retry_obeys_a_freeze_that_came_after_its_health_was_read() {
 fn a_retry_whose_health_cannot_be_read_again_gives_its_claim_back() {
     let mut world = World::new(7, None);
     let settled = slow_retry(&mut world, |world, _| world.scripted.fail_next(StoreCall::Get));
+    assert!(matches!(settled[..], [Settlement::RetryAfter(_)]), "{settled:?}");
+    assert_eq!(world.receiver.requests().len(), 1, "only the first attempt");
+    assert_eq!(world.deliveries()[0].progress.lease, None);
+}
+
+#[test]
+fn a_retry_whose_health_is_never_read_in_time_gives_its_claim_back() {
+    let mut world = World::new(8, None);
+    subscription_with_a_retry_due(&mut world);
+    world.scripted.hold_next(StoreCall::Write);
+    let mut in_flight = world.begin(QueueName::Retry);
+    for _ in 0..17 {
+        world.pass(TOO_LONG);
+        world.scripted.hold_next(StoreCall::Get);
+        world.scripted.release();
+        in_flight = in_flight.go_on();
+    }
+    world.pass(TOO_LONG);
+    world.scripted.release();
+    let settled = in_flight.finish();
     assert!(matches!(settled[..], [Settlement::RetryAfter(_)]), "{settled:?}");
     assert_eq!(world.receiver.requests().len(), 1, "only the first attempt");
     assert_eq!(world.deliveries()[0].progress.lease, None);
@@ -134,7 +154,7 @@ fn a_retry_is_parked_where_its_subscription_is() {
     let ticket = super::ticket_of(&world.record("one", &subscription).unwrap());
     let other = world.subscribe(NEW);
     freeze(&world, &other);
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id, me())).unwrap());
     move_to_new(&world, &subscription);
     // The job that moves deliveries has not run yet.
     world.queue.lose_all(QueueName::Retry);

@@ -20,7 +20,7 @@ use holdfast_core::rules::health::Outcome;
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Now;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on};
+use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, block_on, me};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -87,6 +87,9 @@ impl Store for Counting {
     async fn keep_body(&self, key: &BodyKey, remove_at: Timestamp) -> Result<bool, StoreError> {
         self.store.keep_body(key, remove_at).await
     }
+    async fn remove_body(&self, key: &BodyKey) -> Result<(), StoreError> {
+        self.store.remove_body(key).await
+    }
 }
 
 struct NoReceiver;
@@ -129,8 +132,9 @@ impl Scene {
             auth_token: None,
             description: None,
             active: true,
+            secret: None,
         };
-        block_on(self.admin.subscribe(&self.tenant, new)).unwrap()
+        block_on(self.admin.subscribe(&self.tenant, new, me())).unwrap()
     }
 
     /// To how many it goes, and how many records were read for that.
@@ -140,6 +144,7 @@ impl Scene {
             event_type: "order.created".to_owned(),
             subject: None,
             data: RawValue::from_string(json!({ "customer": customer }).to_string()).unwrap(),
+            trace: None,
         };
         self.store.records.store(0, Ordering::Relaxed);
         let accepted = block_on(self.ingest.accept(&self.tenant, vec![event])).unwrap();
@@ -149,7 +154,7 @@ impl Scene {
     fn change(&self, subscription: &Subscription, customer: usize) {
         let patch =
             SubscriptionPatch { filters: Some(customer_is(customer)), ..SubscriptionPatch::default() };
-        block_on(self.admin.update_subscription(&self.tenant, &subscription.id, patch)).unwrap();
+        block_on(self.admin.update_subscription(&self.tenant, &subscription.id, patch, me())).unwrap();
     }
 }
 
@@ -182,7 +187,7 @@ fn a_change_among_ten_thousand_is_read_alone() {
     assert_eq!(scene.post(MANY), (1, 3));
     scene.change(&newest, MANY + 1);
     assert_eq!((scene.post(MANY), scene.post(MANY + 1)), ((0, 3), (1, 1)));
-    assert!(block_on(scene.admin.delete_subscription(&scene.tenant, &newest.id)).unwrap());
+    assert!(block_on(scene.admin.delete_subscription(&scene.tenant, &newest.id, me())).unwrap());
     assert_eq!((scene.post(MANY + 1), scene.post(7)), ((0, 3), (1, 1)));
 
     // A hundred changes of one are a hundred changes and one subscription.
@@ -217,7 +222,7 @@ fn a_process_that_starts_reads_a_snapshot_and_what_changed_since() {
 
     scene.subscribe(1_000);
     scene.change(&subscriptions[7], 1_001);
-    assert!(block_on(scene.admin.delete_subscription(&scene.tenant, &subscriptions[8].id)).unwrap());
+    assert!(block_on(scene.admin.delete_subscription(&scene.tenant, &subscriptions[8].id, me())).unwrap());
     scene.restart_ingest();
     // The version, three changes and what they changed.
     assert_eq!(scene.post(1_000), (1, 7));

@@ -6,9 +6,9 @@ use holdfast_core::engine::SubscriptionPatch;
 use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::records::{DeliveryRecord, Subscription};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
-use holdfast_core::rules::health::{OperatorAction, UrlState};
-use holdfast_sim::block_on;
+use holdfast_core::rules::health::{Health, OperatorAction, UrlState};
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{MINUTE, REDELIVERED, URL, subscription_with_a_retry_due, ticket_of};
 
@@ -35,7 +35,7 @@ fn fail_elsewhere(world: &World, _: &Subscription) {
 
 fn set_active(world: &World, subscription: &Subscription, active: bool) {
     let patch = SubscriptionPatch { active: Some(active), ..SubscriptionPatch::default() };
-    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
     if !active {
         world.handle(QueueName::Retry);
     }
@@ -51,7 +51,7 @@ fn deactivate(world: &World, subscription: &Subscription) {
 }
 
 fn unsubscribe(world: &World, subscription: &Subscription) {
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id, me())).unwrap());
     world.handle(QueueName::Retry);
     let record = world.record("one", subscription).unwrap();
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_late_answer_does_not_end_the_epoch_of_a_replay() {
         let (mut world, record) = late_answer(status, |world, subscription| {
             deactivate(world, subscription);
             set_active(world, subscription, true);
-            block_on(world.engine.replay(&world.delivery("one", subscription))).unwrap();
+            block_on(world.engine.replay(&world.delivery("one", subscription), me())).unwrap();
         });
         assert_eq!(
             (record.progress.state, record.progress.epoch, record.progress.next_attempt),
@@ -159,10 +159,8 @@ fn a_late_success_is_the_urls_last_success_and_leaves_its_circuit_open() {
         let (before, now) = (before.unwrap(), world.urls().into_values().next().unwrap().health);
         assert_eq!(now.last_success_at, Some(world.clock.now()));
         assert_eq!(now.state, state);
-        assert_eq!(
-            now,
-            holdfast_core::rules::health::Health { last_success_at: now.last_success_at, ..before }
-        );
+        let Health { last_success_at, first_attempt_at, .. } = now;
+        assert_eq!(now, Health { last_success_at, first_attempt_at, ..before });
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
+use holdfast_core::engine::Settings;
 use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::health::OperatorAction;
+use holdfast_core::time::Timestamp;
+use holdfast_sim::StoreCall;
 use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
 
-use super::{REDELIVERED, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
+use super::{HOUR, REDELIVERED, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
 
 #[test]
 fn a_ticket_that_meets_a_live_lease_is_sent_on_to_its_end() {
@@ -32,6 +35,38 @@ fn a_ticket_that_meets_a_live_lease_is_sent_on_to_its_end() {
         assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
         world.check();
     }
+}
+
+/// After a crash, retries that were being made waited until their leases had lapsed.
+#[test]
+fn the_lease_of_a_process_that_has_ended_is_taken_at_once_where_there_is_no_other() {
+    let starts_later = |settings: &mut Settings| settings.only_process_since_real = Some(Timestamp::MAX);
+    let mut world = World::with_settings(2, starts_later);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    let ticket = ticket_of(&world.record("one", &subscription).unwrap());
+    for requests in [2, 3] {
+        world.receiver.hold_next(URL);
+        let dying = world.begin(QueueName::Retry);
+        assert_eq!(world.receiver.requests().len(), requests);
+        drop(dying);
+        world.send_ticket(ticket.clone());
+    }
+    // It still counts as a take: what killed two processes is not given to a third one.
+    assert_eq!(world.handle(QueueName::Retry), [Settlement::Delete]);
+    assert_eq!(world.receiver.requests().len(), 3);
+    assert!(outcomes(&world, &subscription).contains(&AttemptOutcome::Interrupted));
+}
+
+#[test]
+fn a_lease_of_this_process_is_waited_for_where_there_is_no_other() {
+    let started_before = |settings: &mut Settings| settings.only_process_since_real = Some(Timestamp::ZERO);
+    let mut world = World::with_settings(2, started_before);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    world.receiver.hold_next(URL);
+    let _in_flight = world.begin(QueueName::Retry);
+    world.send_ticket(ticket_of(&world.record("one", &subscription).unwrap()));
+    assert_eq!(world.handle(QueueName::Retry), [Settlement::Delete]);
+    assert_eq!(world.receiver.requests().len(), 2);
 }
 
 #[test]
@@ -135,4 +170,19 @@ fn a_first_attempt_received_a_third_time_is_claimed() {
     world.receiver.release();
     assert_eq!(in_flight.finish(), [Settlement::Delete]);
     assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
+}
+
+#[test]
+fn a_retry_whose_success_was_logged_and_not_recorded_is_not_made_again() {
+    let mut world = World::new(20, None);
+    let subscription = subscription_with_a_retry_due(&mut world);
+    world.receiver.answer(URL, 200);
+    // The claim is written, and what follows from the attempt is not.
+    world.scripted.fail_after(StoreCall::Write, 1);
+    assert!(matches!(world.handle(QueueName::Retry)[..], [Settlement::RetryAfter(_)]));
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Waiting);
+    world.run_for(HOUR);
+    assert_eq!(world.receiver.requests().len(), 2);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
+    world.check();
 }

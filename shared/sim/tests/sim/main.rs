@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that finds nothing to unwrap has failed")]
 
 mod announcements;
+mod attempt_log;
 mod bodies;
 mod budgets;
 mod bulk_replay;
@@ -21,6 +22,7 @@ mod leases;
 mod moving;
 mod outages;
 mod parking;
+mod pings;
 mod probes;
 mod quotas;
 mod regressions;
@@ -28,13 +30,15 @@ mod releases;
 mod retries;
 mod seeds;
 mod shortages;
+mod signatures;
 mod slow_urls;
+mod sweeps;
 mod url_removal;
 mod versions;
 
 use std::time::Duration;
 
-use holdfast_core::engine::NewEvent;
+use holdfast_core::engine::{Counters, NewEvent};
 use holdfast_core::ports::QueueName;
 use holdfast_core::records::{DeliveryRecord, Subscription};
 use holdfast_core::records::{DeliveryTicket, Message};
@@ -47,6 +51,13 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 /// Longer than a received message stays invisible.
 const REDELIVERED: Duration = Duration::from_secs(181);
+
+/// What is counted for one attempt: in the simulation it takes no time.
+fn one_attempt() -> Counters {
+    let mut counters = Counters::default();
+    counters.latency_bins[0] = 1;
+    counters
+}
 
 /// The first attempt of the event "one" has failed, and retry 1 is due.
 fn subscription_with_a_retry_due(world: &mut World) -> Subscription {

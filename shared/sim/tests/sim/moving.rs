@@ -12,8 +12,8 @@ use holdfast_core::records::{Record, Subscription};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::{Crash, World};
+use holdfast_sim::{block_on, me};
 
 const URL: &str = "http://shop.test/hook";
 const NEW: &str = "http://new.test/hook";
@@ -82,7 +82,7 @@ fn live_deliveries_move_to_a_frozen_url_and_stay_parked_there() {
     at_every_await(|world| {
         let other = world.subscribe(NEW);
         world.change_url_state(&other, OperatorAction::Freeze);
-        assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
+        assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id, me())).unwrap());
         let subscription = with_live_deliveries(world);
         world.change(&subscription.id, &to_url(NEW));
         world.run_for(HOUR);
@@ -158,7 +158,7 @@ fn side_by_side(seed: u64, deaths: bool) {
     let subscription = world.subscribe(URL);
     // So that the other URL is there to be changed.
     let other = world.subscribe(NEW);
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &other.id, me())).unwrap());
     world.receiver.fail_next(URL, 9);
     world.receiver.fail_next(NEW, 5);
     for n in 0..12 {
@@ -166,12 +166,13 @@ fn side_by_side(seed: u64, deaths: bool) {
     }
     let places = RefCell::new(vec![(Timestamp::ZERO, URL.to_owned())]);
     let changed = |world: &World, patch: SubscriptionPatch| {
-        let changed = block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch));
+        let changed =
+            block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me()));
         places.borrow_mut().push((world.clock.now(), changed.unwrap().url));
     };
     let change_state = |world: &World, url_id, action| {
         // A frozen URL cannot be disabled; everything else is allowed at any time.
-        let _ = block_on(world.engine.change_url_state(&world.tenant, url_id, action, None, false, "me"));
+        let _ = block_on(world.engine.change_url_state(&world.tenant, url_id, action, None, false, me()));
     };
     let until = world.clock.now() + HOUR * 6;
     world.run_side_by_side(until, |world, dice| {
@@ -236,7 +237,7 @@ fn changes_beside_hosts_that_die_lose_nothing() {
 
 /// From outside, whole: what a person asks for while the hosts stand somewhere.
 fn change_at_once(world: &World, subscription: &Subscription, patch: SubscriptionPatch) {
-    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
 }
 
 #[test]
@@ -268,7 +269,7 @@ fn a_change_while_the_job_ends_starts_it_again() {
         while world.work() {}
         let frozen_too = world.subscribe("http://other.test/hook");
         world.change_url_state(&frozen_too, OperatorAction::Freeze);
-        assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen_too.id)).unwrap());
+        assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen_too.id, me())).unwrap());
         world.run_for(HOUR);
         change_at_once(&world, &subscription, to_url("http://other.test/hook"));
         while world.work() {}

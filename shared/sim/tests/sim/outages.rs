@@ -8,8 +8,8 @@ use holdfast_core::ports::{AttemptResponse, FailureKind, QueueName, Settlement};
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::shortage::Shortage;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::event;
 
@@ -28,7 +28,7 @@ fn five_silent_hosts(second: &str) -> (World, Vec<Subscription>) {
     let subscriptions = HOSTS.iter().enumerate().map(|(at, url)| {
         world.receiver.answer_with(url, silent());
         let new = NewSubscription::to(url, "*");
-        block_on(world.engine.subscribe(&owners[at / 3], new)).unwrap()
+        block_on(world.engine.subscribe(&owners[at / 3], new, me())).unwrap()
     });
     let subscriptions = subscriptions.collect();
     for owner in &owners {
@@ -44,6 +44,7 @@ fn counted_attempts(world: &World, subscriptions: &[Subscription]) -> u64 {
 #[test]
 fn an_attempt_in_an_outage_is_made_again_three_times_and_never_counts_on_its_url() {
     let (world, subscriptions) = five_silent_hosts("other");
+    assert_eq!(world.engine.take_counters(), Counters { events_accepted: 2, ..Counters::default() });
     for _ in 0..3 {
         let settlements = world.handle(QueueName::First);
         let [Settlement::RetryAfter(wait), ..] = settlements[..] else { panic!("{settlements:?}") };
@@ -65,6 +66,21 @@ fn an_attempt_in_an_outage_is_made_again_three_times_and_never_counts_on_its_url
     assert_eq!(world.handle(QueueName::Retry), vec![Settlement::Delete; 5]);
     assert_eq!(counted_attempts(&world, &subscriptions), 5);
     assert_eq!(world.record("one", &subscriptions[0]).unwrap().progress.state, DeliveryState::Delivered);
+}
+
+#[test]
+fn hosts_that_failed_before_say_nothing_about_our_network() {
+    let (world, subscriptions) = five_silent_hosts("other");
+    for url in HOSTS {
+        world.receiver.answer(url, 500);
+    }
+    assert_eq!(world.handle(QueueName::First), vec![Settlement::Delete; 5]);
+    for url in HOSTS {
+        world.receiver.answer_with(url, silent());
+    }
+    world.pass(Duration::from_secs(85));
+    assert_eq!(world.handle(QueueName::Retry), vec![Settlement::Delete; 5]);
+    assert_eq!(counted_attempts(&world, &subscriptions), 10);
 }
 
 #[test]

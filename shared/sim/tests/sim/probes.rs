@@ -4,15 +4,16 @@ use std::future::Future;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use holdfast_core::engine::SubscriptionPatch;
 use holdfast_core::ports::{Clock, QueueName, Settlement};
 use holdfast_core::records::Message;
 use holdfast_core::records::Subscription;
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
 use holdfast_sim::crash::World;
-use holdfast_sim::{StoreCall, block_on};
+use holdfast_sim::{StoreCall, block_on, me};
 
-use super::{HOUR, MINUTE, URL};
+use super::{HOUR, MINUTE, NEW, URL};
 
 const TEN_MINUTES: Duration = Duration::from_secs(600);
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,6 +71,25 @@ fn the_probe_is_the_delivery_that_was_due_earliest() {
     world.handle(QueueName::Retry);
     let probed: Vec<_> = world.receiver.requests().into_iter().map(|seen| seen.delivery).collect();
     assert_eq!(probed, [world.delivery("one", &subscription).id()]);
+}
+
+#[test]
+fn a_delivery_whose_subscription_moves_meanwhile_is_not_the_probe() {
+    let (world, subscription) = world_with_parked(1);
+    let frozen = world.subscribe(NEW);
+    world.change_url_state(&frozen, OperatorAction::Freeze);
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen.id, me())).unwrap());
+    pass_until_the_probe_is_due(&world, &subscription);
+    world.queue.lose_all(QueueName::Retry);
+    send_probe_ticket(&world, &subscription);
+    world.scripted.hold_next(StoreCall::GetBodies);
+    let probing = world.begin(QueueName::Retry);
+    let patch = SubscriptionPatch { url: Some(NEW.to_owned()), ..SubscriptionPatch::default() };
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
+    world.scripted.release();
+    assert_eq!(probing.finish(), [Settlement::Delete]);
+    assert_eq!(world.receiver.requests(), []);
+    assert_eq!(world.record("one", &subscription).unwrap().url, NEW);
 }
 
 #[test]

@@ -9,12 +9,12 @@ use holdfast_core::records::Record;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::quota::{QuotaPatch, Quotas};
 use holdfast_sim::crash::World;
-use holdfast_sim::{MemoryBacklog, block_on};
+use holdfast_sim::{MemoryBacklog, block_on, me};
 
 use crate::{URL, event};
 
 fn set(world: &World, patch: QuotaPatch) {
-    block_on(world.engine.set_quotas(&world.tenant, patch)).unwrap();
+    block_on(world.engine.set_quotas(&world.tenant, patch, me())).unwrap();
 }
 
 fn rate(per_second: u64) -> QuotaPatch {
@@ -117,7 +117,7 @@ fn events_of_holdfast_are_never_refused() {
     let mut world = World::new(1, None);
     let shop = world.subscribe(URL);
     let own = NewSubscription::to("http://own.test/hook", "holdfast.url.frozen");
-    block_on(world.engine.subscribe(&world.tenant, own)).unwrap();
+    block_on(world.engine.subscribe(&world.tenant, own, me())).unwrap();
     set(&world, QuotaPatch { waiting_bytes: Some(Some(1)), ..rate(1) });
     post(&world, 1).unwrap();
     refused(post(&world, 1));
@@ -132,7 +132,7 @@ fn a_quota_on_subscriptions_refuses_new_ones_and_removes_none() {
     let world = World::new(1, None);
     let subscribe = |n: usize| {
         let new = NewSubscription::to(&format!("http://shop.test/{n}"), "order.created");
-        block_on(world.engine.subscribe(&world.tenant, new))
+        block_on(world.engine.subscribe(&world.tenant, new, me()))
     };
     let limit = |limit| set(&world, QuotaPatch { subscriptions: Some(limit), ..QuotaPatch::default() });
     limit(Some(2));
@@ -143,7 +143,7 @@ fn a_quota_on_subscriptions_refuses_new_ones_and_removes_none() {
     limit(Some(1));
     assert_eq!(block_on(world.engine.view_tenant(&world.tenant)).unwrap().subscriptions, 2);
     assert!(matches!(subscribe(3), Err(SubscribeError::OverQuota { limit: 1 })));
-    block_on(world.engine.delete_subscription(&world.tenant, &first.id)).unwrap();
+    block_on(world.engine.delete_subscription(&world.tenant, &first.id, me())).unwrap();
     assert!(subscribe(3).is_err());
     limit(None);
     subscribe(3).unwrap();

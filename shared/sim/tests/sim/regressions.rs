@@ -6,8 +6,8 @@ use std::time::Duration;
 use holdfast_core::engine::{DeliveryFilter, Scope};
 use holdfast_core::ports::{Clock, QueueName};
 use holdfast_core::rules::delivery::{DeliveryState, Reason};
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 const URL: &str = "http://shop.test/hook";
 const HOUR: Duration = Duration::from_secs(3600);
@@ -34,7 +34,7 @@ fn a_subscription_deleted_before_its_turn_in_a_fan_out_has_a_dead_delivery() {
     let mut world = World::new(2, None);
     let subscriptions: Vec<_> = (0..130).map(|n| world.subscribe(&format!("http://many.test/{n}"))).collect();
     world.post("big");
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscriptions[7].id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscriptions[7].id, me())).unwrap());
     world.run_for(HOUR);
     world.check();
     assert_eq!(world.receiver.requests().len(), 129);
@@ -53,7 +53,7 @@ fn a_replayed_delivery_is_listed_once_even_when_a_page_ends_inside_it() {
     }
     world.run_for(HOUR);
     for id in ["one", "two", "three"] {
-        block_on(world.engine.replay(&world.delivery(id, &subscription))).unwrap();
+        block_on(world.engine.replay(&world.delivery(id, &subscription), me())).unwrap();
     }
     world.run_for(HOUR);
     let filter = DeliveryFilter {

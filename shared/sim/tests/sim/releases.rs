@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use holdfast_core::engine::SubscriptionPatch;
 use holdfast_core::ids::{DeliveryKey, EventKey};
 use holdfast_core::ports::{BodyKey, Clock, QueueName, Store};
 use holdfast_core::records::{DeliveryRecord, Message, NewDelivery, ParkedPointer, Record, Subscription};
@@ -10,9 +11,9 @@ use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::schedule::Schedule;
 use holdfast_sim::crash::World;
-use holdfast_sim::{StoreCall, block_on};
+use holdfast_sim::{StoreCall, block_on, me};
 
-use super::{HOUR, MINUTE, URL};
+use super::{HOUR, MINUTE, NEW, URL, ticket_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PARKED: usize = 20;
@@ -123,8 +124,15 @@ fn a_url_that_is_disabled_again_ends_its_release() {
     world.check();
 }
 
-/// Deliveries are parked at a URL that a person has just enabled. They are written as they would have been parked.
+/// Deliveries are parked at a URL that a person has just enabled.
 fn park_and_enable(world: &mut World, count: usize) -> (Subscription, Vec<DeliveryRecord>) {
+    let (subscription, parked) = park(world, count);
+    world.change_url_state(&subscription, OperatorAction::Enable);
+    (subscription, parked)
+}
+
+/// Deliveries are parked at a frozen URL. They are written as they would have been parked.
+fn park(world: &mut World, count: usize) -> (Subscription, Vec<DeliveryRecord>) {
     let subscription = world.subscribe(URL);
     world.change_url_state(&subscription, OperatorAction::Freeze);
     world.queue.lose_all(QueueName::Retry);
@@ -139,7 +147,7 @@ fn park_and_enable(world: &mut World, count: usize) -> (Subscription, Vec<Delive
             };
             let (url_id, url) = (subscription.url_id.clone(), subscription.url.clone());
             let event_type = "order.created".to_owned();
-            let new = NewDelivery { key, event_id, event_type, accepted_at: now, url_id, url };
+            let new = NewDelivery { key, event_id, event_type, accepted_at: now, url_id, url, trace: None };
             let mut record = DeliveryRecord::new(new, &Schedule::default());
             record.progress.park();
             record
@@ -151,7 +159,6 @@ fn park_and_enable(world: &mut World, count: usize) -> (Subscription, Vec<Delive
         .iter()
         .flat_map(|record| [Record::Delivery(record.clone()), Record::Parked(ParkedPointer::of(record))]);
     block_on(world.store.put_each(records.collect())).unwrap();
-    world.change_url_state(&subscription, OperatorAction::Enable);
     (subscription, parked)
 }
 
@@ -336,4 +343,111 @@ fn a_step_that_began_too_early_does_not_end_the_release() {
     assert!(world.url(&subscription).releasing.is_some());
     world.run_for(MINUTE);
     assert_eq!(world.url(&subscription).releasing, None);
+}
+
+fn count_in(world: &World, state: DeliveryState) -> usize {
+    world.deliveries().iter().filter(|record| record.progress.state == state).count()
+}
+
+/// They take no place in it, but time.
+#[test]
+fn a_step_goes_through_some_expired_deliveries_and_no_more() {
+    let mut world = World::new(17, None);
+    let (subscription, _) = park(&mut world, 4_500);
+    world.clock.advance_schedule(53 * HOUR);
+    world.change_url_state(&subscription, OperatorAction::Enable);
+    world.handle(QueueName::Retry);
+    assert_eq!(count_in(&world, DeliveryState::Dead), 4_100, "41 pages of 100");
+}
+
+#[test]
+fn a_delivery_in_its_last_moment_takes_a_place_in_a_step() {
+    let mut world = World::new(18, None);
+    let (subscription, parked) = park(&mut world, 2);
+    world.clock.advance_schedule(parked[0].progress.expires_at.since(world.clock.now()));
+    world.change_url_state(&subscription, OperatorAction::Enable);
+    world.handle(QueueName::Retry);
+    assert_eq!(count_in(&world, DeliveryState::Waiting), 1);
+}
+
+/// The steps of the releases whose tickets wait, and how long they wait.
+fn waiting_steps(world: &World) -> Vec<(u64, Duration)> {
+    let now = world.clock.now();
+    let messages = world.queue.messages(QueueName::Retry).into_iter();
+    let steps = messages.filter_map(|(message, ready_at)| match message {
+        Message::Release { step, .. } => Some((step, ready_at.since(now))),
+        _ => None,
+    });
+    steps.collect()
+}
+
+/// Its next step is the only ticket. Returns the number of the step.
+fn send_step(world: &World, subscription: &Subscription) -> u64 {
+    world.queue.lose_all(QueueName::Retry);
+    let step = world.url(subscription).releasing.unwrap().step;
+    let (tenant, url_id) = (world.tenant.clone(), subscription.url_id.clone());
+    world.send_ticket(Message::Release { tenant, url_id, step, links: 0 });
+    step
+}
+
+#[test]
+fn a_release_that_finds_nothing_looks_again_when_no_function_can_park_any_more() {
+    let mut world = World::new(19, None);
+    let (subscription, _) = park_and_enable(&mut world, 0);
+    let step = send_step(&world, &subscription);
+    world.handle(QueueName::Retry);
+    assert_eq!(waiting_steps(&world), [(step + 1, MINUTE)], "two function timeouts");
+}
+
+#[test]
+fn a_step_that_cannot_be_counted_is_followed_by_the_next() {
+    let mut world = World::new(20, None);
+    let (subscription, _) = park_and_enable(&mut world, 5);
+    let step = send_step(&world, &subscription);
+    // The claim of the step and its delivery are written, and the end of the step is not.
+    world.scripted.fail_after(StoreCall::Write, 2);
+    world.handle(QueueName::Retry);
+    assert_eq!(count_in(&world, DeliveryState::Waiting), 1);
+    assert_eq!(waiting_steps(&world), [(step + 1, 5 * SECOND)]);
+}
+
+#[test]
+fn a_delivery_that_ended_meanwhile_is_not_released() {
+    let mut world = World::new(21, None);
+    let (subscription, _) = park_and_enable(&mut world, 1);
+    send_step(&world, &subscription);
+    world.scripted.hold_next(StoreCall::Query);
+    let releasing = world.begin(QueueName::Retry);
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id, me())).unwrap());
+    world.handle(QueueName::Retry);
+    assert_eq!(count_in(&world, DeliveryState::Dead), 1);
+    world.scripted.release();
+    releasing.finish();
+    assert_eq!(count_in(&world, DeliveryState::Dead), 1);
+    assert_eq!(world.receiver.requests(), []);
+}
+
+/// The step of the URL that it left must not wait for it.
+#[test]
+fn a_released_delivery_that_is_parked_at_another_url_counts_as_not_attempted() {
+    let mut world = World::new(22, None);
+    let (subscription, _) = park_and_enable(&mut world, 1);
+    let frozen = world.subscribe(NEW);
+    world.change_url_state(&frozen, OperatorAction::Freeze);
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &frozen.id, me())).unwrap());
+    send_step(&world, &subscription);
+    world.handle(QueueName::Retry);
+    let patch = SubscriptionPatch { url: Some(NEW.to_owned()), ..SubscriptionPatch::default() };
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
+    // The job that moves deliveries has not run yet.
+    world.queue.lose_all(QueueName::Retry);
+    world.send_ticket(ticket_of(&world.deliveries()[0]));
+    world.handle(QueueName::Retry);
+    let parked = world.deliveries().remove(0);
+    assert_eq!((parked.progress.state, parked.url.as_str()), (DeliveryState::Parked, NEW));
+    let counted = world.store.all().into_iter().filter_map(|record| match record {
+        Record::StepBatch(batch) => Some((batch.outcomes.count, batch.outcomes.failures)),
+        _ => None,
+    });
+    assert_eq!(counted.collect::<Vec<_>>(), [(1, 0)]);
 }

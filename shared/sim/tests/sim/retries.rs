@@ -11,7 +11,10 @@ use holdfast_core::rules::schedule::Schedule;
 use holdfast_sim::crash::World;
 use holdfast_sim::{StoreCall, block_on};
 
-use super::{DAY, HOUR, MINUTE, URL, sent_on_ticket_of, subscription_with_a_retry_due, ticket_of};
+use super::{
+    DAY, HOUR, MINUTE, REDELIVERED, URL, one_attempt, sent_on_ticket_of, subscription_with_a_retry_due,
+    ticket_of,
+};
 
 /// Queue delays are whole seconds.
 const ROUNDING: Duration = Duration::from_secs(1);
@@ -146,6 +149,28 @@ fn a_first_attempt_that_succeeded_in_another_copy_is_not_the_probe() {
     assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
 }
 
+#[test]
+fn a_first_attempt_that_succeeded_late_in_another_copy_is_not_the_probe() {
+    let mut world = World::new(3, None);
+    let subscription = world.subscribe(URL);
+    world.post("one");
+    world.receiver.hold_next(URL);
+    let slow_copy = world.begin(QueueName::First);
+    world.pass(REDELIVERED);
+    world.receiver.answer(URL, 500);
+    assert_eq!(world.handle(QueueName::First), [Settlement::Delete]);
+    world.change_url_state(&subscription, OperatorAction::Disable);
+    world.pass(Duration::from_secs(85));
+    world.handle(QueueName::Retry);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Parked);
+    world.receiver.answer(URL, 200);
+    world.receiver.release();
+    assert_eq!(slow_copy.finish(), [Settlement::Delete]);
+    world.run_for_with_a_sweep_each_minute(HOUR);
+    assert_eq!(world.receiver.requests().len(), 2);
+    assert_eq!(world.record("one", &subscription).unwrap().progress.state, DeliveryState::Delivered);
+}
+
 /// As documented: nothing tells of the success then.
 #[test]
 fn where_successes_are_not_logged_the_failed_copy_is_retried() {
@@ -194,7 +219,7 @@ fn a_health_write_that_fails_is_dropped_and_tallied() {
     world.scripted.fail_next(StoreCall::CountOutcomes);
     assert_eq!(world.handle(QueueName::First), [Settlement::Delete]);
     assert_eq!(world.record("one", &subscription).unwrap().progress.next_attempt, 1);
-    let expected = Counters { attempts_failed: 1, health_writes_dropped: 1, ..Counters::default() };
+    let expected = Counters { attempts_failed: 1, health_writes_dropped: 1, ..one_attempt() };
     assert_eq!(world.engine.take_counters(), expected);
 }
 
@@ -208,7 +233,7 @@ fn a_ticket_that_cannot_be_sent_is_tallied_and_sent_by_the_sweep() {
     assert_eq!(world.handle(QueueName::First), [Settlement::Delete]);
     assert_eq!(
         world.engine.take_counters(),
-        Counters { attempts_failed: 1, tickets_not_sent: 1, ..Counters::default() }
+        Counters { attempts_failed: 1, tickets_not_sent: 1, ..one_attempt() }
     );
     world.run_for_with_a_sweep_each_minute(10 * MINUTE);
     assert_late_by_at_most(&gaps(&world), LATEST);

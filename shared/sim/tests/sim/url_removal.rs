@@ -4,13 +4,13 @@ use holdfast_core::engine::{NewSubscription, SubscribeError, SubscriptionPatch, 
 use holdfast_core::ports::{Expect, Store, Write};
 use holdfast_core::records::{Record, Subscription, TenantVersion};
 use holdfast_core::rules::health::{OperatorAction, UrlState};
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::{DAY, MINUTE, NEW, URL};
 
 fn delete(world: &World, subscription: &Subscription) {
-    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id)).unwrap());
+    assert!(block_on(world.engine.delete_subscription(&world.tenant, &subscription.id, me())).unwrap());
 }
 
 /// The records of URLs, their entries in the list and their history, and how many URLs the tenant has.
@@ -77,7 +77,7 @@ fn a_url_that_its_subscription_left_ends() {
     let mut world = World::new(4, None);
     let subscription = world.subscribe(URL);
     let patch = SubscriptionPatch { url: Some(NEW.to_owned()), ..SubscriptionPatch::default() };
-    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch)).unwrap();
+    block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me())).unwrap();
     assert_eq!(kept(&world), (2, 2, 0, 2));
     world.run_for(15 * DAY);
     assert_eq!(kept(&world), (1, 1, 0, 1));
@@ -97,10 +97,10 @@ fn a_tenant_has_a_limited_number_of_urls_with_those_that_no_subscription_has() {
     block_on(world.store.write(vec![Write::put(full, Expect::Any)])).unwrap();
     let move_to = |url: &str| {
         let patch = SubscriptionPatch { url: Some(url.to_owned()), ..SubscriptionPatch::default() };
-        block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch))
+        block_on(world.engine.update_subscription(&world.tenant, &subscription.id, patch, me()))
     };
     assert!(matches!(move_to(NEW), Err(UpdateError::TooManyUrls(_))));
-    let subscribed = block_on(world.engine.subscribe(&world.tenant, NewSubscription::to(NEW, "a")));
+    let subscribed = block_on(world.engine.subscribe(&world.tenant, NewSubscription::to(NEW, "a"), me()));
     assert!(matches!(subscribed, Err(SubscribeError::TooManyUrls(_))));
     world.subscribe_to(URL, "a");
 }

@@ -10,8 +10,8 @@ use holdfast_core::rules::access::Role;
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::block_on;
 use holdfast_sim::crash::World;
+use holdfast_sim::{block_on, me};
 
 use super::event;
 
@@ -35,9 +35,9 @@ fn lived_in_world() -> Lived {
         description: None,
         expires_at_real: None,
     };
-    let key = block_on(world.engine.create_key(key)).unwrap().record.id;
+    let key = block_on(world.engine.create_key(key, me())).unwrap().record.id;
     let operator = NewKey { tenant: None, role: Role::Operator, description: None, expires_at_real: None };
-    block_on(world.engine.create_key(operator)).unwrap();
+    block_on(world.engine.create_key(operator, me())).unwrap();
     let subscriptions = [HEALTHY, FAILING, PARKED].map(|url| world.subscribe(url));
     world.receiver.answer(FAILING, 500);
     world.post("before");
@@ -53,7 +53,7 @@ fn lived_in_world() -> Lived {
     let moved =
         SubscriptionPatch { url: Some("http://moved.test/".to_owned()), ..SubscriptionPatch::default() };
     world.change(&subscriptions[0].id, &moved);
-    block_on(world.engine.replay_url(&world.tenant, replay_of(&subscriptions[0]))).unwrap();
+    block_on(world.engine.replay_url(&world.tenant, replay_of(&subscriptions[0]), me())).unwrap();
     for number in 0..101 {
         world.subscribe_to(&format!("http://many.test/{number}"), "order.created");
     }
@@ -79,20 +79,20 @@ fn ask_for_everything(lived: &Lived) {
     let (engine, tenant) = (&world.engine, &world.tenant);
     let deliveries = subscriptions.iter().map(|subscription| world.delivery("before", subscription));
     for (subscription, delivery) in subscriptions.iter().zip(deliveries) {
-        let _ = block_on(engine.replay(&delivery));
-        let _ = block_on(engine.replay_url(tenant, replay_of(subscription)));
-        let _ = block_on(engine.rotate_secret(tenant, &subscription.id));
-        let _ = block_on(engine.ping(tenant, &subscription.id));
+        let _ = block_on(engine.replay(&delivery, me()));
+        let _ = block_on(engine.replay_url(tenant, replay_of(subscription), me()));
+        let _ = block_on(engine.rotate_secret(tenant, &subscription.id, me()));
+        let _ = block_on(engine.ping(tenant, &subscription.id, false));
         for action in [OperatorAction::Disable, OperatorAction::Freeze, OperatorAction::Enable] {
-            let _ = block_on(engine.change_url_state(tenant, &subscription.url_id, action, None, true, "me"));
+            let _ = block_on(engine.change_url_state(tenant, &subscription.url_id, action, None, true, me()));
         }
         let patch = SubscriptionPatch { active: Some(false), ..SubscriptionPatch::default() };
-        let _ = block_on(engine.update_subscription(tenant, &subscription.id, patch));
-        let _ = block_on(engine.delete_subscription(tenant, &subscription.id));
-        let _ = block_on(engine.subscribe(tenant, NewSubscription::to(&subscription.url, "*")));
+        let _ = block_on(engine.update_subscription(tenant, &subscription.id, patch, me()));
+        let _ = block_on(engine.delete_subscription(tenant, &subscription.id, me()));
+        let _ = block_on(engine.subscribe(tenant, NewSubscription::to(&subscription.url, "*"), me()));
     }
     let _ = block_on(engine.accept(tenant, vec![event("before", r#"{"n": 1}"#), event("new", "{}")]));
-    let _ = block_on(engine.delete_key(key, None, false));
+    let _ = block_on(engine.delete_key(key, None, false, me()));
     let _ = block_on(engine.sweep());
 }
 

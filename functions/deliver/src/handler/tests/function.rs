@@ -3,6 +3,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use holdfast_aws::StateCounter;
 use holdfast_aws::config::Trigger;
 use holdfast_core::engine::{Engine, NewSubscription, Ports, Settings};
 use holdfast_core::ports::{
@@ -11,7 +12,7 @@ use holdfast_core::ports::{
 };
 use holdfast_core::rules::shortage::Shortage;
 use holdfast_core::time::Timestamp;
-use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock};
+use holdfast_sim::{MemoryQueue, MemoryStore, SeededEntropy, VirtualClock, me};
 use lambda_runtime::{Context, LambdaEvent};
 use serde_json::Value;
 
@@ -115,9 +116,10 @@ impl Function {
         };
         let engine = Engine::new(ports, Settings::default());
         let new = NewSubscription::to("https://receiver.example/orders", "*");
-        let subscription = engine.subscribe(&"default".into(), new).await.unwrap();
+        let subscription = engine.subscribe(&"default".into(), new, me()).await.unwrap();
         assert_eq!(subscription.id.as_str(), SUBSCRIPTION, "the sample events are for another subscription");
-        let handler = Handler { engine, inbox: inbox.clone(), trigger, stack: "test".to_owned() };
+        let (stack, states) = ("test".to_owned(), StateCounter::default());
+        let handler = Handler { engine, inbox: inbox.clone(), trigger, stack, states };
         Function { handler, store, queue, clock, receiver, inbox }
     }
 

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use holdfast_aws::Deadline;
 use holdfast_aws::config::Trigger;
 use holdfast_core::ids::{JobId, SubscriptionId};
-use holdfast_core::ports::{QueueName, Store};
+use holdfast_core::ports::{Clock, QueueName, Store};
 use holdfast_core::records::{Job, JobRecord, Reassign, Record};
 use holdfast_core::time::Timestamp;
 use serde_json::Value;
@@ -62,4 +63,22 @@ async fn any_event_starts_a_sweep() {
     let function = with_overdue_jobs(1).await;
     assert_eq!(function.invoke("{}").await, Ok(Value::Null));
     assert_eq!(function.queue.len(QueueName::Retry), 1);
+}
+
+#[tokio::test]
+async fn states_are_counted_every_five_minutes_and_never_fail_a_sweep() {
+    let function = with_overdue_jobs(0).await;
+    let deadline = |seconds| {
+        let now = function.clock.now_real();
+        Deadline::of(now, now + Duration::from_secs(seconds))
+    };
+    let handler = &function.handler;
+    let counted = async |seconds| handler.states.count(&handler.engine, deadline(seconds)).await.is_some();
+    assert!(counted(60).await, "the first time");
+    function.clock.advance(Duration::from_secs(299));
+    assert!(!counted(60).await, "it was counted less than five minutes ago");
+    function.clock.advance(Duration::from_secs(1));
+    assert!(!counted(0).await, "there is no time");
+    assert!(counted(60).await, "five minutes later");
+    assert_eq!(function.invoke(SWEEP).await, Ok(Value::Null));
 }

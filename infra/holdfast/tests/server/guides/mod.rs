@@ -13,9 +13,9 @@ use anyhow::{Context, Result, ensure};
 use fences::Block;
 use shell::Shell;
 
-/// The commands in these pages need an AWS account.
-const NOT_RUN: [&str; 6] =
-    ["capacity.md", "costs.md", "deploy.md", "production.md", "restore.md", "runbook.md"];
+/// The commands in these pages need an AWS account, or take an hour.
+const NOT_RUN: [&str; 7] =
+    ["capacity.md", "costs.md", "deploy.md", "performance.md", "production.md", "restore.md", "runbook.md"];
 /// The signing tests run the receivers in these languages, and only this page may contain them.
 const RECEIVERS: ([&str; 3], &str) = (["rust", "python", "js"], "subscribing.md");
 
@@ -41,9 +41,37 @@ async fn every_command_of_the_guides_works() {
     assert!(errors.is_empty(), "{}", errors.join("\n\n"));
 }
 
+/// A section of the README, without its heading.
+fn readme_section(heading: &str) -> String {
+    let readme = fs::read_to_string(top().join("README.md")).unwrap();
+    let (_, rest) = readme.split_once(&format!("\n## {heading}\n")).expect("the section exists");
+    rest.split("\n## ").next().unwrap_or(rest).to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_of_the_readme_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let section = readme_section("A retry in nine seconds");
+    run_blocks(&mut Shell::new(folder.path()), Path::new("README.md"), &section).await.unwrap();
+}
+
+#[test]
+fn the_promises_of_the_readme_name_checks_of_the_simulation() {
+    let described = fs::read_to_string(top().join("shared/sim/README.md")).unwrap();
+    let promises = readme_section("What it promises");
+    let named: Vec<&str> = promises.split('"').skip(1).step_by(2).collect();
+    assert!(named.len() >= 5, "{named:?}");
+    for check in named {
+        assert!(described.contains(check), "shared/sim/README.md does not have {check:?}");
+    }
+}
+
 async fn run_page(shell: &mut Shell, page: &Path) -> Result<()> {
-    let text = fs::read_to_string(page)?;
-    let blocks = fences::of(&text);
+    run_blocks(shell, page, &fs::read_to_string(page)?).await
+}
+
+async fn run_blocks(shell: &mut Shell, page: &Path, text: &str) -> Result<()> {
+    let blocks = fences::of(text);
     shell.begin_page();
     for (index, block) in blocks.iter().enumerate() {
         let previous_tag = index.checked_sub(1).map(|previous| blocks[previous].tag.as_str());

@@ -33,7 +33,11 @@ curl() {
   echo
   case "$status" in ${EXPECTED:-2??}) ;; *) echo "curl $*: $status, expected ${EXPECTED:-2xx}" >&2; return 1 ;; esac
 }
+holdfast() { "$HOLDFAST_PROGRAM" "$@" | tee answer; }
 "##;
+/// Parts of commands that change something.
+const WRITES: [&str; 8] =
+    ["-d ", "-X ", "--data", "holdfast send", "holdfast trigger", " create ", "holdfast replay", " freeze "];
 
 pub(super) struct Shell {
     /// The working folder of the commands.
@@ -72,7 +76,8 @@ impl Shell {
         }
         let script = self.script(&block.text)?;
         let Some(shown) = shown else { return self.run_once(&script).map(|_| ()) };
-        let only_reads = !["-d ", "-X ", "--data"].iter().any(|flag| script.contains(flag));
+        let commands = &block.text;
+        let only_reads = !WRITES.iter().any(|part| commands.contains(part));
         if !only_reads {
             let last = self.run_once(&script)?;
             ensure!(super::shown::agrees(shown, &last), "the answer is {last}, but the page shows {shown}");
@@ -129,7 +134,11 @@ impl Shell {
     fn run_once(&mut self, script: &str) -> Result<Value> {
         let answer = self.folder.join("answer");
         let _ = fs::remove_file(&answer);
-        let output = Command::new("bash").arg("-c").arg(script).current_dir(&self.folder).output()?;
+        let output = Command::new("bash")
+            .args(["-c", script])
+            .env("HOLDFAST_PROGRAM", env!("CARGO_BIN_EXE_holdfast"))
+            .current_dir(&self.folder)
+            .output()?;
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if !output.status.success() {

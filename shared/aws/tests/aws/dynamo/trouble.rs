@@ -53,7 +53,17 @@ fn url() -> UrlRecord {
 
 fn outcomes(count: usize, success: bool, generation: u64) -> Vec<Outcome> {
     vec![
-        Outcome { success, is_first: true, started_at: at(1), ended_at: at(2), generation, recent_ms: 0 };
+        Outcome {
+            success,
+            error: None,
+            is_first: true,
+            retry: 0,
+            is_own_event: false,
+            started_at: at(1),
+            ended_at: at(2),
+            generation,
+            recent_ms: 0
+        };
         count
     ]
 }
@@ -224,8 +234,9 @@ async fn counting_is_one_request_and_conflicts_with_no_other_write() {
     let counter = RequestCounter::new();
     let store = table.store_through(counter.clone());
     put(&table.store(), Record::Url(url()), Expect::Absent).await.unwrap();
+    // Fewer failures than trouble begins with, which is another write.
     for success in [false, true] {
-        count(&store, outcomes(20, success, 0)).await;
+        count(&store, outcomes(9, success, 0)).await;
     }
     assert_eq!(counter.take(), [("DynamoDB.UpdateItem".to_owned(), 2)].into());
     let (record, version) = find(&store, &Record::Url(url()).key()).await.unwrap();
@@ -265,6 +276,7 @@ fn delivery(event: i64) -> Record {
         accepted_at: at(event),
         url_id: url().id,
         url: url().url,
+        trace: None,
     };
     Record::Delivery(DeliveryRecord::new(new, &Schedule::default()))
 }

@@ -132,12 +132,6 @@ impl Engine {
         })
     }
 
-    /// Whether a lease was taken by a process that has ended.
-    fn is_of_earlier_process(&self, lease_until_real: Timestamp) -> bool {
-        let since = self.settings.only_process_since_real;
-        since.is_some_and(|since| lease_until_real < since + self.settings.function_timeout)
-    }
-
     async fn new_event(
         &self,
         tenant: &Tenant,
@@ -162,7 +156,7 @@ impl Engine {
             remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
             id,
         };
-        Incoming { record, body, recipients, expect, again }
+        Incoming { record, body, recipients, expect, again, trace: event.trace.clone() }
     }
 }
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use super::first_attempt;
 
 use crate::engine::jobs::RunningJob;
-use crate::engine::{Engine, Result};
-use crate::ids::{EventKey, SubscriptionId, UrlId};
-use crate::ports::BodyKey;
+use crate::engine::{Engine, Result, Unavailable};
+use crate::ids::{EventKey, SubscriptionId, Tenant, UrlId};
+use crate::ports::{BodyKey, chain};
 use crate::records::{FanOut, Job};
 use crate::rules::matching::Member;
 use crate::time::Timestamp;
@@ -20,8 +20,10 @@ const STEP_SIZE: usize = 100;
 
 /// Where the recipients at the time of acceptance are stored, beside the body: a subscription that is deleted before its turn still
 /// gets its delivery, which is then dead and visible.
-pub(super) fn recipients_key(body: &BodyKey) -> BodyKey {
-    BodyKey::new(&body.tenant, &EventKey(format!("{}-recipients", body.event_key)))
+pub(super) fn recipients_key(tenant: &Tenant, fan_out: &FanOut) -> BodyKey {
+    let FanOut { event_key, list, .. } = fan_out;
+    let list = list.as_ref().map_or_else(String::new, |list| format!("-{list}"));
+    BodyKey::new(tenant, &EventKey(format!("{event_key}-recipients{list}")))
 }
 
 /// A line for each, in the order of their ids.
@@ -55,8 +57,13 @@ impl Engine {
             }
         }
         let tenant = running.job.tenant.clone();
-        let body_key = BodyKey::new(&tenant, &fan_out.event_key);
-        let recipients = decode_recipients(&self.load_body(&recipients_key(&body_key)).await?);
+        let list_key = recipients_key(&tenant, &fan_out);
+        let recipients = match self.load_body(&list_key).await {
+            Ok(list) => decode_recipients(&list),
+            // Another function has ended the job since its record was read.
+            Err(Unavailable::BodyMissing(_)) if !self.is_running(&running).await? => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let done =
             fan_out.after.as_ref().map_or(0, |after| recipients.partition_point(|(id, _)| id <= after));
         for step in recipients[done..].chunks(STEP_SIZE) {
@@ -75,6 +82,16 @@ impl Engine {
                 return Ok(());
             }
         }
-        self.end_job(&running, Vec::new()).await
+        if self.end_job(&running, Vec::new()).await? && fan_out.list.is_some() {
+            self.remove_recipients(&list_key).await;
+        }
+        Ok(())
+    }
+
+    /// The job has ended, so no later step reads its list. A list that cannot be removed now is removed when the body is.
+    async fn remove_recipients(&self, list_key: &BodyKey) {
+        if let Err(error) = self.ports.store.remove_body(list_key).await {
+            tracing::warn!(error = chain(&error), tenant = %list_key.tenant, "fan_out.list_not_removed");
+        }
     }
 }

@@ -24,9 +24,12 @@ use super::tickets::job_ticket;
 use super::{ConflictRetries, DeliveryLog, Engine, Result, Unavailable};
 use crate::ids::{DeliveryKey, JobId, SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{BodyKey, Delay, Expect, Outgoing, QueueName, Versioned, Write};
-use crate::records::{EventRecord, FanOut, FirstAttempt, IdPhase, Job, Message, Record, TenantVersion};
+use crate::records::{
+    EventRecord, FanOut, FirstAttempt, IdPhase, Job, Message, Record, SubjectEntry, TenantVersion,
+};
 use crate::rules::matching::Member;
 use crate::rules::quota::QuotaWarning;
+use crate::rules::trace::TraceContext;
 use crate::time::Timestamp;
 use fan_out::{encode_recipients, recipients_key};
 
@@ -45,6 +48,8 @@ pub struct NewEvent {
     pub subject: Option<String>,
     /// Arrives byte for byte as posted.
     pub data: Box<RawValue>,
+    /// The trace that the post belongs to: attempts go on with it. No part of the event, so a repeat may have another.
+    pub trace: Option<Box<TraceContext>>,
 }
 
 impl NewEvent {
@@ -59,6 +64,7 @@ impl NewEvent {
             event_type: event_type.to_owned(),
             subject: None,
             data: RawValue::from_string(data.to_owned()).expect("the data of an event is JSON"),
+            trace: None,
         }
     }
 
@@ -148,18 +154,21 @@ struct Incoming {
     expect: Option<Expect>,
     /// Its deliveries may have been queued before.
     again: bool,
+    trace: Option<Box<TraceContext>>,
 }
 
 impl Incoming {
     /// As a fan-out that has not begun.
-    fn fan_out(&self) -> FanOut {
+    fn fan_out(&self, list: Option<String>) -> FanOut {
         FanOut {
             event_id: self.record.id.clone(),
             event_key: self.record.event_key.clone(),
             event_type: self.record.event_type.clone(),
             accepted_at: self.record.accepted_at,
+            list,
             after: None,
             started: self.again,
+            trace: self.trace.clone(),
         }
     }
 
@@ -180,7 +189,7 @@ impl Incoming {
 
     /// One message for each delivery, with the body in it.
     fn first_attempts(&self) -> impl Iterator<Item = Outgoing> {
-        let fan_out = self.fan_out();
+        let fan_out = self.fan_out(None);
         self.recipients.iter().map(move |member| {
             let body = Some(self.body.clone());
             let recipient = (&member.id, &member.url_id);
@@ -244,11 +253,15 @@ impl Engine {
         mut known: Known,
     ) -> Result<Vec<Accepted>, AcceptError> {
         let mut retries = ConflictRetries::new();
+        // Before anything is matched, and until all of it is queued.
+        let recipients = known.tenant.subscriptions.saturating_mul(events.len() as u64);
+        let _held = self.crowd.to_hold(tenant, recipients).await;
         loop {
             let resolved = self.match_events(&known.tenant, events, known.ids).await?;
             // Before ids are leased: it may take longer than a lease until there is a place.
             let messages = new_events(&resolved).map(Incoming::message_count).sum();
-            let _place = self.crowd.to_send(tenant, messages).await;
+            let bytes = new_events(&resolved).filter(|new| !new.needs_fan_out()).map(Incoming::inline_bytes);
+            let _place = self.crowd.to_send(tenant, messages, bytes.sum::<usize>().min(MAX_POST_BYTES)).await;
             if self.lease_ids(&resolved).await? {
                 self.queue_deliveries(&resolved).await?;
                 self.count_events(tenant, new_events(&resolved).count() as u64);
@@ -299,11 +312,10 @@ impl Engine {
         let mut unleased = Vec::new();
         let mut leased = Vec::new();
         for new in new_events(resolved) {
-            let done = Record::Event(EventRecord { phase: IdPhase::Done, ..new.record.clone() });
             // The key of a generated id can be computed, so the cheapest log does without a record of the event.
             match (new.expect.is_some(), self.settings.delivery_log) {
-                (true, _) => leased.push(done),
-                (false, DeliveryLog::All) => unleased.push(done),
+                (true, _) => leased.extend(done_records(new)),
+                (false, DeliveryLog::All) => unleased.extend(done_records(new)),
                 (false, DeliveryLog::Trouble) => {}
             }
             let fits = inline_bytes + new.inline_bytes() <= MAX_POST_BYTES || new.recipients.len() == 1;
@@ -342,16 +354,24 @@ impl Engine {
 
     async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing> {
         let EventRecord { tenant, event_key, .. } = &new.record;
-        let body_key = BodyKey::new(tenant, event_key);
-        let recipients = (recipients_key(&body_key), encode_recipients(&new.recipients));
-        let bodies = vec![(body_key, new.body.clone()), recipients];
+        let list = format!("{:016x}", u64::from_be_bytes(self.random()));
+        let fan_out = new.fan_out(Some(list));
+        let recipients = (recipients_key(tenant, &fan_out), encode_recipients(&new.recipients));
+        let bodies = vec![(BodyKey::new(tenant, event_key), new.body.clone()), recipients];
         self.ports.store.put_bodies(bodies, self.body_remove_at()).await?;
         let id = JobId::derived(&["fan-out", tenant.as_str(), event_key.as_str()]);
-        let job = self.new_job(tenant, id.clone(), Job::FanOut(new.fan_out()));
+        let job = self.new_job(tenant, id.clone(), Job::FanOut(fan_out));
         // If the job exists, it was started before and goes on from where it is.
         self.repository.try_write(vec![Write::put(job, Expect::Absent)]).await?;
         Ok(job_ticket(tenant, &id, std::time::Duration::ZERO))
     }
+}
+
+/// The event as it is when its deliveries are queued, and its entry in the list of its subject.
+fn done_records(new: &Incoming) -> impl Iterator<Item = Record> {
+    let done = EventRecord { phase: IdPhase::Done, ..new.record.clone() };
+    let subject = SubjectEntry::of(&done).map(Record::Subject);
+    std::iter::once(Record::Event(done)).chain(subject)
 }
 
 fn new_events(resolved: &[Resolved]) -> impl Iterator<Item = &Incoming> {
@@ -378,6 +398,7 @@ fn first_attempt(
         url_id: url_id.clone(),
         body,
         again,
+        trace: event.trace.clone(),
     });
     Outgoing { message, delay: Delay::NONE }
 }

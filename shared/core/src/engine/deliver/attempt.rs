@@ -10,10 +10,13 @@ use crate::ids::{DeliveryKey, UrlId};
 use crate::ports::{AttemptRequest, AttemptResponse, AttemptResult};
 use crate::records::{Attempt, DeliveryRecord, Subscription};
 use crate::rules::delivery::{AttemptEnd, AttemptNumber, AttemptOutcome};
+use crate::rules::event_type;
 use crate::rules::health::Outcome;
+use crate::rules::last_failure::AttemptError;
 use crate::rules::latency::smooth;
 use crate::rules::shortage::Shortage;
 use crate::rules::signing::Signer;
+use crate::rules::trace::TraceParent;
 use crate::time::Timestamp;
 
 /// How many bytes are signed before a signature counts as long work, and how many then at a time: 256 kB take about a millisecond without
@@ -57,9 +60,17 @@ struct Signature {
     at_real: Timestamp,
 }
 
+/// What is sent, and the span that it is in the trace of its event.
+struct Prepared {
+    request: AttemptRequest,
+    span: Option<TraceParent>,
+}
+
 /// An attempt that was made.
 pub(crate) struct Attempted {
     pub(crate) ready: Ready,
+    /// The span that the receiver was told. `None`: the event belongs to no trace.
+    pub(crate) span: Option<TraceParent>,
     pub(crate) started_at: Timestamp,
     pub(crate) ended_at: Timestamp,
     pub(crate) result: AttemptResult,
@@ -91,7 +102,10 @@ impl Attempted {
     pub(super) fn outcome(&self, recent_ms: u32) -> Outcome {
         Outcome {
             success: self.succeeded(),
+            error: error_of(&self.result.response),
             is_first: self.ready.number() == AttemptNumber { epoch: 0, n: 0 },
+            retry: self.ready.number().n,
+            is_own_event: event_type::is_reserved(&self.ready.delivery.record.event_type),
             started_at: self.started_at,
             ended_at: self.ended_at,
             generation: self.ready.allowed_by.generation,
@@ -162,8 +176,8 @@ impl Engine {
                 return Err(error);
             }
             if fresh {
-                let request = Engine::request_for(&ready, signature);
-                return match self.send_request(ready, request).await {
+                let prepared = self.request_for(&ready, signature);
+                return match self.send_request(ready, prepared).await {
                     Ok(attempted) => Ok(attempted),
                     Err(not_made) => {
                         self.give_back(*not_made.ready).await?;
@@ -222,23 +236,33 @@ impl Engine {
     }
 
     fn count(&self, attempted: &Attempted) {
-        self.counters.count_attempt(attempted.succeeded());
+        self.counters.count_attempt(attempted.succeeded(), attempted.result.took);
+        self.tenant_totals.count(&attempted.ready.key().tenant, |counters| {
+            let counter = if attempted.succeeded() {
+                &mut counters.attempts_succeeded
+            } else {
+                &mut counters.attempts_failed
+            };
+            *counter += 1;
+        });
         self.count_attempt(attempted);
+        self.export_attempt(attempted);
     }
 
     /// Makes the request. Neither a success nor a failure is counted.
     pub(crate) async fn send(&self, ready: Ready) -> Result<Attempted, NotMade> {
         let signature = self.sign(&ready).await;
-        let request = Engine::request_for(&ready, signature);
-        self.send_request(ready, request).await
+        let prepared = self.request_for(&ready, signature);
+        self.send_request(ready, prepared).await
     }
 
-    async fn send_request(&self, ready: Ready, request: AttemptRequest) -> Result<Attempted, NotMade> {
+    async fn send_request(&self, ready: Ready, prepared: Prepared) -> Result<Attempted, NotMade> {
+        let Prepared { request, span } = prepared;
         let started_at = self.ports.clock.now();
         match self.ports.sender.send(request).await {
             Ok(result) => {
                 let ended_at = self.ports.clock.now();
-                Ok(Attempted { ready, started_at, ended_at, result, is_ours: false })
+                Ok(Attempted { ready, span, started_at, ended_at, result, is_ours: false })
             }
             Err(shortage) => {
                 self.log_not_attempted(&ready, shortage);
@@ -268,7 +292,7 @@ impl Engine {
         Signature { value: signer.finish(), at_real }
     }
 
-    fn request_for(ready: &Ready, signature: Signature) -> AttemptRequest {
+    fn request_for(&self, ready: &Ready, signature: Signature) -> Prepared {
         let id = ready.key().id();
         let mut headers = vec![
             ("content-type", "application/json".to_owned()),
@@ -280,32 +304,57 @@ impl Engine {
         if let Some(token) = &ready.subscription.auth_token {
             headers.push(("authorization", format!("Bearer {token}")));
         }
+        let trace = ready.delivery.record.trace.as_deref();
+        let span = trace.map(|trace| trace.parent.child(self.random()));
+        headers.extend(span.map(|span| ("traceparent", span.to_string())));
+        let state = trace.and_then(|trace| trace.state.clone());
+        headers.extend(state.map(|state| ("tracestate", state)));
         let tenant = ready.key().tenant.clone();
-        AttemptRequest { tenant, url: ready.subscription.url.clone(), body: ready.body.clone(), headers }
+        let (url, body) = (ready.subscription.url.clone(), ready.body.clone());
+        Prepared { request: AttemptRequest { tenant, url, body, headers }, span }
     }
 
-    /// One line per attempt. Never bodies, headers or keys.
+    /// One line per attempt: a warning if it failed. Never bodies, headers, keys or the query of a URL.
     pub(super) fn log_attempt(&self, attempted: &Attempted, after: &DeliveryRecord) {
-        if !tracing::enabled!(tracing::Level::INFO) {
+        let is_logged = if attempted.succeeded() {
+            tracing::enabled!(tracing::Level::INFO)
+        } else {
+            tracing::enabled!(tracing::Level::WARN)
+        };
+        if !is_logged {
             return;
         }
         let AttemptNumber { epoch, n } = attempted.ready.number();
         let (status, error) = describe(&attempted.result.response);
-        let progress = &after.progress;
-        tracing::info!(
-            tenant = %attempted.ready.key().tenant,
-            url_id = %attempted.url_id(),
-            delivery = attempted.ready.key().id(),
-            epoch,
-            attempt = n,
-            outcome = if attempted.succeeded() { "success" } else { "failure" },
-            status,
-            error,
-            ms = attempted.result.took.as_millis() as u64,
-            state = progress.state.as_str(),
-            due_at_ms = progress.state.is_live().then(|| progress.due_at.as_millis()),
-            "delivery.attempted"
-        );
+        let (key, url, progress) =
+            (attempted.ready.key(), &attempted.ready.subscription.url, &after.progress);
+        let (trace_id, span_id) =
+            attempted.span.map(|span| (span.trace_id_text(), span.span_id_text())).unzip();
+        // The level of an event is a constant.
+        macro_rules! log {
+            ($level:ident, $outcome:literal) => {
+                tracing::$level!(
+                    tenant = %key.tenant,
+                    event = after.event_id,
+                    event_type = after.event_type,
+                    delivery = key.id(),
+                    url_id = %attempted.url_id(),
+                    url = without_query(url),
+                    epoch,
+                    attempt = n,
+                    outcome = $outcome,
+                    status,
+                    error,
+                    ms = attempted.result.took.as_millis() as u64,
+                    trace_id,
+                    span_id,
+                    state = progress.state.as_str(),
+                    due_at_ms = progress.state.is_live().then(|| progress.due_at.as_millis()),
+                    "delivery.attempted"
+                )
+            };
+        }
+        if attempted.succeeded() { log!(info, "success") } else { log!(warn, "failure") }
     }
 
     /// What is kept of an attempt.
@@ -336,6 +385,11 @@ impl Engine {
     }
 }
 
+/// A query often holds a token of the receiver.
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or(url)
+}
+
 /// Status and error of a response, in words for the log and for people.
 fn describe(response: &AttemptResponse) -> (Option<u16>, Option<String>) {
     match response {
@@ -344,5 +398,14 @@ fn describe(response: &AttemptResponse) -> (Option<u16>, Option<String>) {
             (Some(*status), Some(format!("status: the receiver answered {status}")))
         }
         AttemptResponse::Failed { kind, detail, .. } => (None, Some(format!("{kind}: {detail}"))),
+    }
+}
+
+/// The same for the URL's health. `None`: it succeeded.
+fn error_of(response: &AttemptResponse) -> Option<AttemptError> {
+    match response {
+        AttemptResponse::Status { .. } if response.is_success() => None,
+        AttemptResponse::Status { status, .. } => Some(AttemptError::of_status(*status)),
+        AttemptResponse::Failed { kind, detail, .. } => Some(AttemptError::new((*kind).into(), detail)),
     }
 }

@@ -135,6 +135,17 @@ mod tests {
     }
 
     #[test]
+    fn messages_that_failed_together_wait_as_long_as_their_error_says() {
+        let (mut batch, slots) = Batch::new(received(2));
+        let error = Unavailable::EventsNotStored(1);
+        let wait = redelivery_delay(error.trouble(), 1);
+        assert_ne!(wait, redelivery_delay(Unavailable::NotHandled.trouble(), 1));
+        batch.fill(all_failed(slots, &error));
+        let expected = [Settlement::RetryAfter(wait), Settlement::RetryAfter(wait)];
+        assert_eq!(batch.settlements(&GivenBackLog::default(), NOW), expected);
+    }
+
+    #[test]
     fn an_unreadable_message_is_sent_again_or_set_aside() {
         let (mut batch, slots) = Batch::new(received(2));
         let unreadable = |why| UnreadableMessage { why, payload: Bytes::from_static(b"x"), group: None };

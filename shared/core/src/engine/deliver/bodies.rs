@@ -54,7 +54,7 @@ impl Engine {
         match self.ports.store.get_bodies(keys).await {
             Ok(found) => found.into_iter().zip(keys).map(|(body, key)| present(body, key)).collect(),
             // One damaged body must not keep the deliveries of the others waiting.
-            Err(StoreError::Unreadable { .. }) if keys.len() > 1 => {
+            Err(StoreError::Unreadable { .. }) => {
                 let mut loaded = Vec::with_capacity(keys.len());
                 for key in keys {
                     loaded.push(self.load_body(key).await);

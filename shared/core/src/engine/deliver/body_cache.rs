@@ -105,6 +105,14 @@ mod tests {
     }
 
     #[test]
+    fn a_body_that_is_read_again_is_counted_once() {
+        let bodies = BodyCache::default();
+        cache(&bodies, 0, 5);
+        cache(&bodies, 0, 7);
+        assert_eq!(bodies.lock().bytes, 7);
+    }
+
+    #[test]
     fn no_more_bodies_are_kept_than_allowed() {
         let bodies = BodyCache::default();
         for n in 0..=MAX_BODIES {

@@ -241,6 +241,7 @@ impl Engine {
             accepted_at: message.accepted_at,
             url_id: url_id.clone(),
             url,
+            trace: message.trace.clone(),
         };
         DeliveryRecord::new(new, &self.settings.schedule)
     }

@@ -73,3 +73,21 @@ impl Engine {
         Err(Shortage::Network.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_success_outside_a_batch_ends_an_outage() {
+        let outage = Outage::default();
+        let host = |n: usize| Host { tenant: ["a", "b"][n % 2].into(), name: format!("{n}.example.com") };
+        let is_ours = || outage.0.lock().unwrap().is_ours(&host(0));
+        for n in 0..10 {
+            outage.0.lock().unwrap().silence(&host(n), false, Timestamp::ZERO);
+        }
+        assert!(is_ours());
+        outage.end();
+        assert!(!is_ours());
+    }
+}

@@ -12,7 +12,7 @@ use super::super::tickets::{announce_ticket, next_ticket, release_ticket};
 use super::super::{ConflictRetries, DeliveryLog, Engine, Result};
 use super::attempt::Attempted;
 use crate::ids::{Tenant, UrlId};
-use crate::ports::{BodyKey, Outgoing, chain};
+use crate::ports::{BodyKey, Outgoing, StoreError, chain};
 use crate::records::{DeliveryRecord, LoggedDelivery, Record, UrlRecord};
 use crate::rules::health::{Outcome, UrlState};
 
@@ -29,6 +29,13 @@ fn outcomes_in_order(mut attempted: Vec<&Attempted>) -> Vec<Outcome> {
         outcome
     });
     outcomes.collect()
+}
+
+/// What was not stored, and is not needed for anything else, is only told.
+fn log_unless_stored(what: &str, records: Result<Vec<Record>, StoreError>, bodies: Result<()>) {
+    if bodies.is_err() || records.map_or(true, |unstored| !unstored.is_empty()) {
+        tracing::error!("some {what} could not be logged");
+    }
 }
 
 impl Engine {
@@ -87,19 +94,39 @@ impl Engine {
                 return Vec::new();
             }
         };
+        self.log_trouble(&before, &after);
+        let mut tickets = Vec::new();
+        if before.announcement.is_none() && after.announcement.is_some() {
+            tickets.push(announce_ticket(&after.tenant, &after.id));
+        }
         if before.health.generation == after.health.generation {
-            return Vec::new();
+            return tickets;
         }
         let (from, to) = (before.health.state.as_str(), after.health.state.as_str());
         tracing::warn!(tenant = %after.tenant, url_id = %after.id, from, to, why = after.health.reason, "url.changed");
-        let mut tickets = Vec::new();
-        if before.announcement.is_none() {
-            tickets.push(announce_ticket(&after.tenant, &after.id));
-        }
         if let (true, Some(release)) = (before.health.state != UrlState::Enabled, &after.releasing) {
             tickets.push(release_ticket(&after.tenant, &after.id, release.step, Duration::ZERO));
         }
         tickets
+    }
+
+    /// One line when a URL gets into trouble, and one when it is out of it.
+    fn log_trouble(&self, before: &UrlRecord, after: &UrlRecord) {
+        let (tenant, url_id, health) = (&after.tenant, &after.id, &after.health);
+        match (before.health.failing, health.failing) {
+            (false, true) => {
+                self.counters.urls_failing.fetch_add(1, Ordering::Relaxed);
+                let error = health.last_failure.as_ref().map(|last| &last.error);
+                let kind = error.map(|error| error.kind.as_str());
+                let status = error.and_then(|error| error.status);
+                tracing::warn!(%tenant, %url_id, kind, status, streak = health.streak, "url.failing");
+            }
+            (true, false) => {
+                self.counters.urls_recovered.fetch_add(1, Ordering::Relaxed);
+                tracing::warn!(%tenant, %url_id, "url.recovered");
+            }
+            _ => {}
+        }
     }
 
     /// Keeps deliveries that succeeded at once, and their bodies for replay, if everything is logged.
@@ -114,9 +141,7 @@ impl Engine {
             })
             .collect();
         let (records, bodies) = join(self.ports.store.put_each(records), self.store_bodies(at_once())).await;
-        if bodies.is_err() || records.map_or(true, |unstored| !unstored.is_empty()) {
-            tracing::error!("some deliveries succeeded but could not be logged");
-        }
+        log_unless_stored("deliveries that succeeded", records, bodies);
     }
 
     /// The bodies that came with their messages: the others are stored already.
@@ -153,9 +178,7 @@ impl Engine {
         if attempts.is_empty() {
             return;
         }
-        if self.ports.store.put_each(attempts).await.map_or(true, |unstored| !unstored.is_empty()) {
-            tracing::error!("some attempts could not be logged");
-        }
+        log_unless_stored("attempts", self.ports.store.put_each(attempts).await, Ok(()));
     }
 
     /// Records what the attempt means for its delivery. Returns the ticket that is to be sent. The record may have changed since it

@@ -129,9 +129,10 @@ impl Engine {
     async fn decide(
         &self,
         ticket: &RetryTicket,
-        loaded: Loaded<DeliveryRecord>,
+        mut loaded: Loaded<DeliveryRecord>,
         logged: Option<LoggedDelivery>,
     ) -> Result<Decision> {
+        loaded.record.progress.end_lease_if(|until_real| self.is_of_earlier_process(until_real));
         let now = self.ports.clock.both();
         let (record, links) = (&loaded.record, ticket.ticket.links);
         let decided = on_ticket(&record.progress, ticket.ticket.number(), ticket.redelivered, now);

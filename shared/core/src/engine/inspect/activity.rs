@@ -215,6 +215,8 @@ impl Engine {
 
     pub(crate) fn count_events(&self, tenant: &Tenant, accepted: u64) {
         if accepted > 0 {
+            self.counters.count_events(accepted);
+            self.tenant_totals.count(tenant, |counters| counters.events_accepted += accepted);
             self.activity.count(tenant, self.ports.clock.now(), None, |counts| counts.events += accepted);
         }
     }

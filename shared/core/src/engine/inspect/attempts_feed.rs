@@ -8,16 +8,41 @@
 use std::time::Duration;
 
 use super::super::{Engine, Result};
-use crate::ids::Tenant;
+use crate::ids::{Tenant, UrlId};
 use crate::ports::{Order, Query};
 use crate::records::{AttemptSummaries, AttemptSummary, Key};
+use crate::rules::delivery::AttemptOutcome;
 
 /// The most attempts of one answer.
 pub const MAX_FEED_ITEMS: usize = 100;
 
 /// In real time.
-const SETTLED: Duration = Duration::from_secs(2);
-const PAGE: usize = 20;
+pub(super) const SETTLED: Duration = Duration::from_secs(2);
+pub(super) const PAGE: usize = 20;
+/// How many pages are read for one answer, if few attempts are wanted.
+pub(super) const MAX_PAGES: usize = 50;
+
+/// Which attempts are shown. The feed itself answers it: what is not wanted is read and left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AttemptFilter {
+    pub url: Option<UrlId>,
+    pub outcome: Option<AttemptOutcome>,
+    pub delivery: Option<String>,
+}
+
+impl AttemptFilter {
+    fn wants(&self, attempt: &AttemptSummary) -> bool {
+        self.url.as_ref().is_none_or(|url| attempt.url_id == url.as_str())
+            && self.outcome.is_none_or(|outcome| attempt.outcome == outcome)
+            && self.delivery.as_ref().is_none_or(|delivery| attempt.delivery_id == *delivery)
+    }
+
+    /// The record with what is wanted of it. The same attempts each time, so that a place in it stays the same.
+    pub(super) fn apply(&self, mut record: AttemptSummaries) -> AttemptSummaries {
+        record.summaries.retain(|attempt| self.wants(attempt));
+        record
+    }
+}
 
 /// Attempts in the order of their time, and where the feed goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +107,7 @@ impl Engine {
     pub async fn attempts_feed(
         &self,
         tenant: &Tenant,
+        filter: &AttemptFilter,
         after: Option<&str>,
         limit: usize,
     ) -> Result<AttemptsPage> {
@@ -89,14 +115,14 @@ impl Engine {
         // Records of that time are longer than this, and so behind it.
         let horizon = (self.ports.clock.now_real() - SETTLED).sort_key();
         match after {
-            Some(after) => self.attempts_behind(tenant, Place::read(after), &horizon, limit).await,
-            None => self.latest_attempts(tenant, horizon, limit).await,
+            Some(after) => self.attempts_behind((tenant, filter), Place::read(after), &horizon, limit).await,
+            None => self.latest_attempts((tenant, filter), horizon, limit).await,
         }
     }
 
     async fn attempts_behind(
         &self,
-        tenant: &Tenant,
+        (tenant, filter): (&Tenant, &AttemptFilter),
         mut place: Place,
         horizon: &str,
         limit: usize,
@@ -106,16 +132,19 @@ impl Engine {
             let key = Key::new(AttemptSummaries::partition(tenant), place.sort.as_str());
             // It may be past its time by now.
             if let Some(record) = self.repository.get::<AttemptSummaries>(key).await? {
-                place = page.add(record.record, shown, limit);
+                place = page.add(filter.apply(record.record), shown, limit);
             }
         }
-        while page.items.len() < limit {
+        for _ in 0..MAX_PAGES {
+            if page.items.len() >= limit {
+                break;
+            }
             let (records, more) = self.summaries(tenant, &place.sort, Order::Ascending).await?;
             for record in records {
                 if record.key().sort.as_str() >= horizon || page.items.len() == limit {
                     return Ok(page.at(&place));
                 }
-                place = page.add(record, 0, limit);
+                place = page.add(filter.apply(record), 0, limit);
             }
             if !more {
                 break;
@@ -124,13 +153,18 @@ impl Engine {
         Ok(page.at(&place))
     }
 
-    async fn latest_attempts(&self, tenant: &Tenant, horizon: String, limit: usize) -> Result<AttemptsPage> {
+    async fn latest_attempts(
+        &self,
+        (tenant, filter): (&Tenant, &AttemptFilter),
+        horizon: String,
+        limit: usize,
+    ) -> Result<AttemptsPage> {
         let mut found: Vec<AttemptSummaries> = Vec::new();
         let mut after = horizon.clone();
-        loop {
+        for _ in 0..MAX_PAGES {
             let (records, more) = self.summaries(tenant, &after, Order::Descending).await?;
             after = records.last().map_or(after, |record| record.key().sort);
-            found.extend(records);
+            found.extend(records.into_iter().map(|record| filter.apply(record)));
             if !more || found.iter().map(|record| record.summaries.len()).sum::<usize>() >= limit {
                 break;
             }
@@ -149,7 +183,7 @@ impl Engine {
         Ok(page.at(&Place { sort, shown: None }))
     }
 
-    async fn summaries(
+    pub(super) async fn summaries(
         &self,
         tenant: &Tenant,
         after: &str,

@@ -5,7 +5,7 @@ use futures_util::future::join;
 use super::super::{Engine, Result};
 use super::{DeliveryFilter, DeliveryView};
 use crate::ids::{EventKey, Tenant, generated_at};
-use crate::ports::BodyKey;
+use crate::ports::{BodyKey, Query};
 use crate::records::{EventRecord, IdPhase};
 
 #[derive(Clone, Debug)]
@@ -43,9 +43,11 @@ impl Engine {
         tenant: &Tenant,
         id: &str,
     ) -> Result<Option<(EventKey, Option<EventRecord>)>> {
-        let found = self.repository.get::<EventRecord>(EventRecord::key(tenant, id)).await?;
+        // As a list: an embedded store reads lists beside the threads that accept events, and this record may be days old.
+        let query = Query::of(EventRecord::key(tenant, id).partition, 1);
+        let found = self.repository.list::<EventRecord>(query).await?.items.pop();
         Ok(match found {
-            Some(event) => Some((event.record.event_key.clone(), Some(event.record))),
+            Some(event) => Some((event.event_key.clone(), Some(event))),
             None => generated_at(id).map(|accepted_at| (EventKey::of(id, accepted_at), None)),
         })
     }

@@ -118,7 +118,7 @@ impl Engine {
         Ok((all, more))
     }
 
-    /// In the order of their ids.
+    /// Longest in this state, or failing, first.
     pub(super) async fn list_urls_in(
         &self,
         states: StateIndex,

@@ -1,8 +1,8 @@
 //! How a tenant is doing: what happened in the last minutes, and what is waiting, parked or dead.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use futures_util::future::{try_join, try_join4};
+use futures_util::future::{try_join, try_join3};
 
 use super::super::urls::MAX_PARKED_COUNTED as MAX_COUNTED;
 use super::super::{Engine, Result};
@@ -42,6 +42,21 @@ pub struct UrlCounts {
     /// More are disabled or frozen than were counted, and fewer are enabled.
     pub more: bool,
 }
+
+/// What is in each state, of all tenants together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StateCounts {
+    pub waiting: u64,
+    pub parked: u64,
+    pub dead: u64,
+    pub urls_enabled: u64,
+    pub urls_disabled: u64,
+    pub urls_frozen: u64,
+    /// There is more than was counted.
+    pub more: bool,
+}
+
+const NONE: Count = Count { count: 0, more: false };
 
 impl Overview {
     /// Puts two tenants together. Both were asked for the same minutes.
@@ -87,21 +102,54 @@ impl Engine {
     /// Counts lag behind by a second or so. `minutes`: from 1 to [`MAX_MINUTES_SHOWN`].
     pub async fn overview(&self, tenant: &Tenant, minutes: u32) -> Result<Overview> {
         let now = self.ports.clock.now();
-        let deliveries = try_join4(
-            self.count_live(tenant, StateIndex::Waiting, now),
-            self.count_live(tenant, StateIndex::Parked, now),
-            self.count_state(tenant, StateIndex::Dead, None),
+        let ((waiting, parked, dead), urls, counted) = try_join3(
+            self.count_deliveries(tenant, now),
+            self.count_urls(tenant),
             self.minutes_since(tenant, first_minute(now, minutes)),
-        );
-        let ((waiting, parked, dead, counted), urls) = try_join(deliveries, self.count_urls(tenant)).await?;
+        )
+        .await?;
         let minutes = by_minute(now, minutes, counted.iter().map(|(minute, counts)| (*minute, counts)));
         let mut totals = Counts::default();
         minutes.iter().for_each(|(_, counts)| totals.add(counts));
+        Ok(Overview { at: now, minutes, totals, waiting, parked, dead, urls })
+    }
+
+    /// Those that are waiting, parked and dead.
+    async fn count_deliveries(&self, tenant: &Tenant, now: Timestamp) -> Result<(Count, Count, Count)> {
+        let (waiting, parked, dead) = try_join3(
+            self.count_live(tenant, StateIndex::Waiting, now),
+            self.count_live(tenant, StateIndex::Parked, now),
+            self.count_state(tenant, StateIndex::Dead, None),
+        )
+        .await?;
         // What is past its time is dead, whether or not anything has touched it yet.
         let dead = sum(dead, sum(waiting.expired, parked.expired));
         let capped = |count| at_most(MAX_COUNTED, count);
-        let (waiting, parked, dead) = (capped(waiting.alive), capped(parked.alive), capped(dead));
-        Ok(Overview { at: now, minutes, totals, waiting, parked, dead, urls })
+        Ok((capped(waiting.alive), capped(parked.alive), capped(dead)))
+    }
+
+    /// Counts of all tenants together, for metrics: of the first `max_tenants`, and of each at most 1,000 in a state. `also`: tenants that
+    /// only the host knows. One tenant after the other, so that it does not hold up other reads.
+    pub async fn count_states(&self, also: &[Tenant], max_tenants: usize) -> Result<StateCounts> {
+        let listed = self.list_tenants(None, max_tenants).await?;
+        let mut more = listed.next.is_some();
+        let tenants: BTreeSet<Tenant> = also.iter().cloned().chain(listed.items).collect();
+        let mut all = StateCounts::default();
+        let (mut waiting, mut parked, mut dead) = (NONE, NONE, NONE);
+        for tenant in tenants {
+            let now = self.ports.clock.now();
+            let (of_tenant, urls) =
+                try_join(self.count_deliveries(&tenant, now), self.count_urls(&tenant)).await?;
+            (waiting, parked) = (sum(waiting, of_tenant.0), sum(parked, of_tenant.1));
+            dead = sum(dead, of_tenant.2);
+            all.urls_enabled += urls.enabled;
+            all.urls_disabled += urls.disabled;
+            all.urls_frozen += urls.frozen;
+            more |= urls.more;
+        }
+        (all.waiting, all.parked, all.dead) = (waiting.count, parked.count, dead.count);
+        all.more = more || waiting.more || parked.more || dead.more;
+        Ok(all)
     }
 
     async fn count_state(&self, tenant: &Tenant, state: StateIndex, from: Option<String>) -> Result<Count> {

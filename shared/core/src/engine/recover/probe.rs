@@ -121,11 +121,7 @@ impl Engine {
         let context = self.load_context(std::iter::once((&key, &url.record.id))).await?;
         let subscription = match context.admission(&key)? {
             Admission::Park { subscription } if subscription.url_id == url.record.id => subscription,
-            // Enabled in the meantime: not a probe any more.
-            Admission::Attempt { subscription, .. } if subscription.url_id == url.record.id => {
-                return Ok(true);
-            }
-            // Its subscription changed just now: another delivery is the probe.
+            // Its subscription changed just now, and another delivery is the probe; or the URL was enabled, and no probe is due any more.
             Admission::Dead(_) | Admission::Park { .. } | Admission::Attempt { .. } => {
                 self.reassign_parked(&key).await?;
                 return Ok(false);

@@ -153,3 +153,24 @@ impl Engine {
         Ok(written.then_some(ticket).into_iter().collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(looked_at: usize, overdue_secs: u64, more: bool, failed: usize) -> SweepReport {
+        SweepReport { looked_at, oldest_overdue: Duration::from_secs(overdue_secs), more, failed }
+    }
+
+    #[test]
+    fn all_shards_together_look_at_about_4_000() {
+        let in_all = MAX_PER_SHARD * usize::from(SWEEP_SHARDS);
+        assert!((3_900..=4_000).contains(&in_all), "{in_all}");
+    }
+
+    #[test]
+    fn the_reports_of_all_shards_are_one() {
+        assert_eq!(report(3, 9, false, 2).add(report(4, 5, true, 3)), report(7, 9, true, 5));
+        assert_eq!(report(1, 2, false, 0).add(report(0, 3, false, 0)), report(1, 3, false, 0));
+    }
+}

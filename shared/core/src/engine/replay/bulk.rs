@@ -7,11 +7,13 @@ use futures_util::future::join_all;
 use super::super::jobs::RunningJob;
 use super::super::tickets::job_ticket;
 use super::super::{ConflictRetries, Engine, Result, Unavailable};
-use super::ReplayError;
 use super::candidates::Candidate;
+use super::{ReplayError, ReplayUrlError};
 use crate::ids::{JobId, Tenant};
 use crate::ports::{Delay, Expect, Outgoing, Write};
-use crate::records::{BulkReplay, Job, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay};
+use crate::records::{
+    Actor, AuditAction, BulkReplay, Job, JobRecord, ReplayDecision, ReplayOf, ReplayRecord, UrlReplay,
+};
 use crate::rules::release::{Release, STEP_INTERVAL};
 use crate::time::Timestamp;
 
@@ -19,6 +21,7 @@ use crate::time::Timestamp;
 const PAGE: usize = 128;
 
 /// What became of one delivery.
+#[expect(clippy::large_enum_variant, reason = "one is made and consumed at a time")]
 enum Replayed {
     Done(Option<Outgoing>),
     /// It is in one of the wanted states, but has no active subscription or no body.
@@ -28,14 +31,55 @@ enum Replayed {
 }
 
 impl Engine {
-    /// `None`: there is no such URL.
-    pub async fn replay_url(&self, tenant: &Tenant, wanted: UrlReplay) -> Result<Option<ReplayRecord>> {
+    /// Unless one of this URL is running: many of them would read the same deliveries again and again.
+    pub async fn replay_url(
+        &self,
+        tenant: &Tenant,
+        wanted: UrlReplay,
+        by: &Actor,
+    ) -> Result<ReplayRecord, ReplayUrlError> {
+        // The same for all replays of this URL, so that only one can be stored.
+        let job_id = JobId::derived(&["replay-url", tenant.as_str(), wanted.url_id.as_str()]);
+        let mut retries = ConflictRetries::new();
+        loop {
+            if let Some(running) = self.repository.get::<JobRecord>(JobRecord::key(tenant, &job_id)).await?
+                && let Job::Replay(work) = running.record.job
+            {
+                return Err(ReplayUrlError::Running(work.shown.id));
+            }
+            if let Some(started) = self.start_bulk_replay(tenant, wanted.clone(), job_id.clone(), by).await? {
+                return Ok(started);
+            }
+            retries.again("the replay of this URL")?;
+        }
+    }
+
+    /// Replays what expired while its URL was disabled or frozen, also if another replay of the URL is running, which may not include it.
+    pub(crate) async fn replay_expired_of(
+        &self,
+        tenant: &Tenant,
+        wanted: UrlReplay,
+        by: &Actor,
+    ) -> Result<JobId, ReplayUrlError> {
+        let started = self.start_bulk_replay(tenant, wanted, JobId::new(self.random()), by).await?;
+        let started = started.ok_or_else(|| Unavailable::Conflict("the replay of this URL".to_owned()))?;
+        Ok(started.id)
+    }
+
+    /// `None`: there is a job with this id.
+    async fn start_bulk_replay(
+        &self,
+        tenant: &Tenant,
+        wanted: UrlReplay,
+        job_id: JobId,
+        by: &Actor,
+    ) -> Result<Option<ReplayRecord>, ReplayUrlError> {
         if self.repository.get_url(tenant, &wanted.url_id).await?.is_none() {
-            return Ok(None);
+            return Err(ReplayUrlError::UnknownUrl);
         }
         let now = self.ports.clock.both();
         let id = JobId::new(self.random());
-        let shown = ReplayRecord::new(tenant, id.clone(), ReplayOf::Url(wanted.clone()), now.schedule);
+        let shown = ReplayRecord::new(tenant, id, ReplayOf::Url(wanted.clone()), now.schedule);
         let mut work = BulkReplay {
             wanted,
             shown,
@@ -46,13 +90,17 @@ impl Engine {
             replayed_in_step: 0,
         };
         (work.shown.matched, work.shown.more) = self.count_candidates(tenant, &work).await?;
-        let job = self.new_job(tenant, id, Job::Replay(Box::new(work.clone())));
+        let job = self.new_job(tenant, job_id, Job::Replay(Box::new(work.clone())));
         let ticket = job_ticket(tenant, &job.id, Duration::ZERO);
-        self.ports
-            .store
-            .write(vec![Write::put(job, Expect::Absent), Write::put(work.shown.clone(), Expect::Absent)])
-            .await
-            .map_err(Unavailable::from)?;
+        let target = work.wanted.url_id.as_str();
+        let writes = vec![
+            Write::put(job, Expect::Absent),
+            Write::put(work.shown.clone(), Expect::Absent),
+            self.audit(Some(tenant), AuditAction::UrlReplayed, target, by).into_write(),
+        ];
+        if !self.repository.try_write(writes).await? {
+            return Ok(None);
+        }
         self.send_tickets(vec![ticket]).await;
         Ok(Some(work.shown))
     }
@@ -211,6 +259,7 @@ impl Engine {
         // What the last step did not need.
         self.give_back_events(&running.job.tenant, u64::from(work.left));
         work.end(self.ports.clock.now(), self.settings.keep);
-        self.end_job(running, vec![Write::put(work.shown, Expect::Any)]).await
+        self.end_job(running, vec![Write::put(work.shown, Expect::Any)]).await?;
+        Ok(())
     }
 }

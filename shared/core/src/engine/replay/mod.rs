@@ -4,13 +4,17 @@ mod bulk;
 mod candidates;
 
 use super::tickets::delivery_ticket;
-use super::{Change, ConflictRetries, Engine, Loaded, OverQuota, Result, Settings, Unavailable};
+use super::{Change, ConflictRetries, Engine, Loaded, OverQuota, Page, Result, Settings, Unavailable};
 use crate::ids::{DeliveryKey, JobId, Tenant};
-use crate::ports::{BodyKey, Delay, Expect, Outgoing, Write};
+use crate::ports::{BodyKey, Delay, Expect, IndexQuery, Outgoing, Write};
 use crate::records::{
-    BulkReplay, DeliveryRecord, EventRecord, LoggedDelivery, ReplayOf, ReplayRecord, active_subscription,
+    Actor, AuditAction, BulkReplay, DeliveryRecord, EventRecord, ListIndex, LoggedDelivery, ReplayOf,
+    ReplayRecord, StateEntry, active_subscription,
 };
 use crate::rules::delivery::{DeliveryState, Reason};
+
+/// How often one delivery can be replayed. Each replay adds up to twelve attempts, which are kept with it.
+const MAX_REPLAYS: u32 = 1_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
@@ -18,6 +22,8 @@ pub enum ReplayError {
     Unknown,
     #[error("the delivery is {}: it will be attempted without a replay", .0.as_str())]
     Live(DeliveryState),
+    #[error("the delivery was replayed {MAX_REPLAYS} times; post the event again")]
+    TooOften,
     #[error("the delivery's body is no longer kept, so there is nothing to send")]
     BodyGone,
     #[error("the delivery's subscription was deleted; post the event again for those who want it now")]
@@ -30,9 +36,20 @@ pub enum ReplayError {
     Unavailable(#[from] Unavailable),
 }
 
+/// Why the deliveries of a URL are not replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayUrlError {
+    #[error("there is no such URL")]
+    UnknownUrl,
+    #[error("the replay {0} of this URL is running")]
+    Running(JobId),
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
+}
+
 impl Engine {
     /// Returns the id of the replay.
-    pub async fn replay(&self, key: &DeliveryKey) -> Result<JobId, ReplayError> {
+    pub async fn replay(&self, key: &DeliveryKey, by: &Actor) -> Result<JobId, ReplayError> {
         let mut retries = ConflictRetries::new();
         loop {
             let finished = self.load_finished(key).await?.ok_or(ReplayError::Unknown)?;
@@ -46,7 +63,8 @@ impl Engine {
             let mut shown = ReplayRecord::new(&key.tenant, id.clone(), ReplayOf::Delivery(key.clone()), now);
             shown.done = 1;
             shown.end(1, now, self.settings.keep);
-            let with = vec![Write::put(shown, Expect::Any)];
+            let audit = self.audit(Some(&key.tenant), AuditAction::DeliveryReplayed, key.id(), by);
+            let with = vec![Write::put(shown, Expect::Any), audit.into_write()];
             self.take_replay(&key.tenant).await?.map_err(ReplayError::OverQuota)?;
             let started = self.start_epoch(&finished, None, with).await;
             if let Ok(Some(ticket)) = started {
@@ -57,6 +75,17 @@ impl Engine {
             started?;
             retries.again(key.id())?;
         }
+    }
+
+    /// Newest first, by the index.
+    pub async fn list_replays(
+        &self,
+        tenant: &Tenant,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Page<ReplayRecord>> {
+        let query = IndexQuery::of(ListIndex::ByState, StateEntry::replays_of(tenant), limit);
+        self.repository.list_index(query.after(after).descending()).await
     }
 
     pub async fn view_replay(&self, tenant: &Tenant, id: &JobId) -> Result<Option<ReplayRecord>> {
@@ -72,6 +101,9 @@ impl Engine {
         with: Vec<Write>,
     ) -> Result<Option<Outgoing>, ReplayError> {
         let key = &finished.record.key;
+        if finished.record.progress.epoch >= MAX_REPLAYS {
+            return Err(ReplayError::TooOften);
+        }
         let subscription = self.get_subscription(&key.tenant, &key.subscription_id).await?;
         active_subscription(subscription.as_ref()).map_err(|reason| match reason {
             Reason::Inactive => ReplayError::Inactive,

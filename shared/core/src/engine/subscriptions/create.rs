@@ -6,7 +6,8 @@ use super::super::{ConflictRetries, Engine, Loaded, Page, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant, UrlId, fingerprint};
 use crate::ports::{Expect, Query, Refused, Write};
 use crate::records::{
-    Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry, UrlRecord,
+    Actor, AuditAction, Subscription, SubscriptionChange, SubscriptionGuard, TenantVersion, UrlListEntry,
+    UrlRecord,
 };
 use crate::rules::filter::{Connector, Filter};
 use crate::rules::signing::{self, Secret};
@@ -16,9 +17,9 @@ use crate::time::Timestamp;
 const MAX_SUBSCRIPTIONS: u64 = 10_000;
 
 /// A page of subscriptions ends with the one that reaches this.
-const MAX_LISTED_BYTES: usize = 500_000;
+pub(super) const MAX_LISTED_BYTES: usize = 500_000;
 /// So many are read for it at a time.
-const LISTED_AT_A_TIME: usize = 25;
+pub(super) const LISTED_AT_A_TIME: usize = 25;
 
 /// The most URLs of one tenant. Those whose subscriptions are gone count until they are removed, so that a subscription that moves all the
 /// time does not fill the store.
@@ -37,6 +38,8 @@ pub struct NewSubscription {
     pub auth_token: Option<String>,
     pub description: Option<String>,
     pub active: bool,
+    /// One that the subscriber brings along. Without it, one is made.
+    pub secret: Option<String>,
 }
 
 impl NewSubscription {
@@ -51,6 +54,7 @@ impl NewSubscription {
             auth_token: None,
             description: None,
             active: true,
+            secret: None,
         }
     }
 }
@@ -136,6 +140,7 @@ impl Engine {
         &self,
         tenant: &Tenant,
         new: NewSubscription,
+        by: &Actor,
     ) -> Result<Subscription, SubscribeError> {
         self.ports.sender.check(tenant, &new.url).await?;
         let now = self.ports.clock.now();
@@ -150,7 +155,10 @@ impl Engine {
             auth_token: new.auth_token,
             description: new.description,
             active: new.active,
-            secrets: vec![Secret { value: signing::new_secret(self.random()), until_real: None }],
+            secrets: vec![Secret {
+                value: new.secret.unwrap_or_else(|| signing::new_secret(self.random())),
+                until_real: None,
+            }],
             created_at: now,
         };
         let mut retries = ConflictRetries::many();
@@ -158,7 +166,7 @@ impl Engine {
             if let Some(other) = self.equal_to(&subscription).await? {
                 return Err(SubscribeError::Equal(other));
             }
-            if self.create_subscription(&subscription).await? {
+            if self.create_subscription(&subscription, by).await? {
                 return Ok(subscription);
             }
             retries.again("the tenant's list of subscriptions")?;
@@ -172,7 +180,11 @@ impl Engine {
     }
 
     /// `false`: another writer came first, look again.
-    async fn create_subscription(&self, subscription: &Subscription) -> Result<bool, SubscribeError> {
+    async fn create_subscription(
+        &self,
+        subscription: &Subscription,
+        by: &Actor,
+    ) -> Result<bool, SubscribeError> {
         let Subscription { tenant, id, url_id, url, .. } = subscription;
         let mut next = self.next_tenant_version(tenant, id, 1).await?;
         self.take_memory(&mut next.counter, 0, subscription.index_bytes())?;
@@ -189,6 +201,8 @@ impl Engine {
         writes.extend(next.writes());
         writes.push(Write::put(subscription.clone(), Expect::Absent));
         writes.push(Write::put(guard_of(subscription), Expect::Absent));
+        let action = AuditAction::SubscriptionCreated;
+        writes.push(self.audit(Some(tenant), action, id.as_str(), by).into_write());
         Ok(self.repository.try_write(writes).await?)
     }
 

@@ -52,7 +52,8 @@ impl Engine {
             work.after = self.reassign_page(&running.job.tenant, &work).await?;
             let pass_over = work.after.is_none();
             if pass_over && work.pass >= PASSES {
-                return self.end_job(&running, Vec::new()).await;
+                self.end_job(&running, Vec::new()).await?;
+                return Ok(());
             }
             if pass_over {
                 work.pass += 1;

@@ -2,7 +2,7 @@
 
 use super::super::{Change, Engine, Loaded, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
-use crate::records::Subscription;
+use crate::records::{Actor, AuditAction, Subscription};
 use crate::rules::signing::{self, TooManySecrets};
 
 #[derive(Debug, thiserror::Error)]
@@ -21,12 +21,14 @@ impl Engine {
         &self,
         tenant: &Tenant,
         id: &SubscriptionId,
+        by: &Actor,
     ) -> Result<Subscription, RotateError> {
         let fresh = signing::new_secret(self.random());
         let rotate = |Loaded { record: mut subscription, .. }: Loaded<Subscription>| {
             let (now_real, overlap) = (self.ports.clock.wall(), self.settings.secret_overlap);
             signing::rotate(&mut subscription.secrets, fresh.clone(), now_real, overlap)?;
-            Ok::<_, RotateError>(Change::Write(subscription.clone(), Vec::new(), subscription))
+            let audit = self.audit(Some(tenant), AuditAction::SecretRotated, id.as_str(), by).into_write();
+            Ok::<_, RotateError>(Change::Write(subscription.clone(), vec![audit], subscription))
         };
         self.repository.update(Subscription::key(tenant, id), rotate).await?.ok_or(RotateError::Unknown)
     }

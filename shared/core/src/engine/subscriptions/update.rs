@@ -4,7 +4,7 @@ use super::super::{ConflictRetries, Engine, Loaded, Unavailable};
 use super::create::{TooLarge, TooManyUrls, guard_of};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::ports::{Expect, Refused, Write};
-use crate::records::Subscription;
+use crate::records::{Actor, AuditAction, Subscription};
 use crate::rules::filter::{Connector, Filter};
 
 /// Validated by the API like a new subscription. `None` leaves a field as it is; an inner `None` removes it.
@@ -51,6 +51,20 @@ impl SubscriptionPatch {
     }
 }
 
+/// As the API names them.
+fn changed_fields(before: &Subscription, after: &Subscription) -> Vec<&'static str> {
+    let fields = [
+        ("url", before.url != after.url),
+        ("event_types", before.event_types != after.event_types),
+        ("filters", before.filters != after.filters),
+        ("filter_connector", before.filter_connector != after.filter_connector),
+        ("auth_token", before.auth_token != after.auth_token),
+        ("description", before.description != after.description),
+        ("active", before.active != after.active),
+    ];
+    fields.into_iter().filter(|(_, is_changed)| *is_changed).map(|(name, _)| name).collect()
+}
+
 fn set<T>(field: &mut T, to: Option<T>) {
     if let Some(to) = to {
         *field = to;
@@ -64,6 +78,7 @@ impl Engine {
         tenant: &Tenant,
         id: &SubscriptionId,
         patch: SubscriptionPatch,
+        by: &Actor,
     ) -> Result<Subscription, UpdateError> {
         if let Some(url) = &patch.url {
             self.ports.sender.check(tenant, url).await?;
@@ -73,7 +88,7 @@ impl Engine {
             let before = self.repository.get_subscription(tenant, id).await?.ok_or(UpdateError::Unknown)?;
             let mut after = before.record.clone();
             patch.clone().apply(&mut after);
-            if after == before.record || self.change_subscription(&before, &after).await? {
+            if after == before.record || self.change_subscription(&before, &after, by).await? {
                 return Ok(after);
             }
             retries.again(id)?;
@@ -85,6 +100,7 @@ impl Engine {
         &self,
         before: &Loaded<Subscription>,
         after: &Subscription,
+        by: &Actor,
     ) -> Result<bool, UpdateError> {
         let Loaded { record: before, version } = before;
         let mut next = self.next_tenant_version(&after.tenant, &after.id, 0).await?;
@@ -99,6 +115,8 @@ impl Engine {
         }
         writes.extend(next.writes());
         writes.push(Write::put(after.clone(), Expect::Version(*version)));
+        let audit = self.audit(Some(&after.tenant), AuditAction::SubscriptionUpdated, after.id.as_str(), by);
+        writes.push(audit.changing(&changed_fields(before, after)).into_write());
         let (old, new) = (guard_of(before), guard_of(after));
         if old != new {
             if let Some(other) = self.equal_to(after).await? {

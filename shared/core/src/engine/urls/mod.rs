@@ -1,8 +1,10 @@
-//! Changes a URL's state on request, and announces every change.
+//! Changes a URL's state on request, and announces every change, and what died there.
 
 mod announce;
+mod announce_deaths;
 mod change_state;
 mod hand_changes;
+mod publish;
 mod remove;
 mod restore;
 

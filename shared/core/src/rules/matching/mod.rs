@@ -5,10 +5,10 @@
 //! this way is asked in full: the index may offer too many, never too few. The event is walked once for all filters.
 
 mod condition;
+mod explain;
 mod found;
 mod leaf;
 mod paths;
-#[cfg(any(test, fuzzing))]
 pub(super) mod reference;
 mod scalar;
 mod search;
@@ -23,6 +23,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use condition::{Condition, paths_of};
+pub use explain::{Refusal, Selection, explain};
 use leaf::{Leaf, Place};
 use paths::Paths;
 pub use search::Search;

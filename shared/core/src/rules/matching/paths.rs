@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::value::RawValue;
 
 use super::found::Found;
+use super::search::take;
 use super::segment_tree::Node;
 
 /// A field, by number.
@@ -79,34 +80,70 @@ impl Paths {
         self.free.extend(freed.map(|used| used.slot));
     }
 
-    pub(super) fn find<'e>(&self, event: &'e [u8]) -> Event<'e> {
-        let mut found = Event::default();
-        if self.root.has_children()
-            && let Ok(whole) = serde_json::from_slice::<&RawValue>(event)
-        {
-            walk(&self.root, whole, &mut found);
-        }
-        found
+    /// A walk through this event, which finds the fields.
+    pub(super) fn walk<'e>(&self, event: &'e [u8]) -> Walk<'_, 'e> {
+        let whole = self.root.has_children().then_some((&self.root, event));
+        Walk { whole, levels: Vec::new(), found: Event::default() }
     }
 }
 
-fn walk<'e>(node: &Node<Used>, raw: &'e RawValue, found: &mut Event<'e>) {
+/// How many bytes are scanned in the time of a comparison of short values.
+const BYTES_PER_WORK: usize = 64;
+
+/// A walk through an event, one object or list at a time: a large event may have many that are nearly as large as itself.
+#[derive(Default)]
+pub(super) struct Walk<'t, 'e> {
+    /// The event, until it was looked at.
+    whole: Option<(&'t Node<Used>, &'e [u8])>,
+    /// Objects and lists in which some filter looks.
+    levels: Vec<(&'t Node<Used>, &'e RawValue)>,
+    found: Event<'e>,
+}
+
+impl<'e> Walk<'_, 'e> {
+    /// Goes on until the work is used up. `true`: the walk is over.
+    pub(super) fn step(&mut self, work: &mut usize) -> bool {
+        if let Some((root, event)) = self.whole.take() {
+            take(work, event.len() / BYTES_PER_WORK);
+            self.levels.extend(serde_json::from_slice(event).ok().map(|whole| (root, whole)));
+        }
+        while let Some((node, raw)) = self.levels.pop() {
+            if *work == 0 {
+                self.levels.push((node, raw));
+                return false;
+            }
+            take(work, 1 + raw.get().len() / BYTES_PER_WORK);
+            for (child, raw) in look_inside(node, raw) {
+                if let Some(used) = &child.value {
+                    self.found.0.insert(used.slot, Found::new(raw));
+                }
+                if child.has_children() {
+                    self.levels.push((child, raw));
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn found(self) -> Event<'e> {
+        self.found
+    }
+}
+
+/// What is in this object or list and some filter looks at.
+fn look_inside<'t, 'e>(
+    node: &'t Node<Used>,
+    raw: &'e RawValue,
+) -> impl Iterator<Item = (&'t Node<Used>, &'e RawValue)> {
     let text = raw.get();
     let mut inside = Inside { node, wanted: HashMap::new() };
     let read = match text.as_bytes().first() {
         Some(b'{') => serde_json::Deserializer::from_str(text).deserialize_map(&mut inside),
         Some(b'[') => serde_json::Deserializer::from_str(text).deserialize_seq(&mut inside),
-        _ => return,
+        _ => Ok(()),
     };
     debug_assert!(read.is_ok(), "a posted event is valid JSON: {read:?}");
-    for (child, raw) in inside.wanted.into_values() {
-        if let Some(used) = &child.value {
-            found.0.insert(used.slot, Found::new(raw));
-        }
-        if child.has_children() {
-            walk(child, raw, found);
-        }
-    }
+    inside.wanted.into_values()
 }
 
 /// One object or list, and what in it some filter looks at. Of keys that are given twice the last one counts.

@@ -1,4 +1,4 @@
-//! What filters mean, written in the plainest way, to compare the index with.
+//! What filters mean, written in the plainest way: to compare the index with, and to explain why an event was refused.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -9,12 +9,15 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+#[cfg(any(test, fuzzing))]
 use super::Selector;
-use crate::rules::event_type;
-use crate::rules::filter::{Connector, Filter, Op};
+use crate::rules::filter::{Filter, Op};
+#[cfg(any(test, fuzzing))]
+use crate::rules::{event_type, filter::Connector};
 use crate::time::Timestamp;
 
 /// Whether a subscription selects an event.
+#[cfg(any(test, fuzzing))]
 pub(in crate::rules) fn selects(one: &Selector, name: &str, body: &[u8]) -> bool {
     one.active
         && one.event_types.iter().any(|pattern| event_type::matches(pattern, name))
@@ -23,7 +26,7 @@ pub(in crate::rules) fn selects(one: &Selector, name: &str, body: &[u8]) -> bool
 
 /// An event's body, parsed only as far as a path asks: an event may hold numbers, texts or depths that cannot be represented, and its
 /// other fields must still be found.
-struct LazyJson<'e> {
+pub(super) struct LazyJson<'e> {
     event: &'e [u8],
     whole: OnceCell<Option<Part<'e>>>,
 }
@@ -43,12 +46,12 @@ enum Inside<'e> {
 }
 
 impl<'e> LazyJson<'e> {
-    fn new(event: &'e [u8]) -> LazyJson<'e> {
+    pub(super) fn new(event: &'e [u8]) -> LazyJson<'e> {
         LazyJson { event, whole: OnceCell::new() }
     }
 
     /// The value at this dotted path, if there is one.
-    fn find(&self, path: &str) -> Option<&Value> {
+    pub(super) fn find(&self, path: &str) -> Option<&Value> {
         let whole = self.whole.get_or_init(|| serde_json::from_slice(self.event).ok().map(Part::new));
         let found = path.split('.').try_fold(whole.as_ref()?, |part, step| part.step(step))?;
         Some(found.value())
@@ -114,6 +117,7 @@ fn open(raw: &RawValue) -> Inside<'_> {
     opened.unwrap_or(Inside::Nothing)
 }
 
+#[cfg(any(test, fuzzing))]
 fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| filter_passes(f, event)),
@@ -121,7 +125,7 @@ fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> boo
     }
 }
 
-fn filter_passes(filter: &Filter, event: &LazyJson<'_>) -> bool {
+pub(super) fn filter_passes(filter: &Filter, event: &LazyJson<'_>) -> bool {
     if filter.op == Op::Changed {
         let state = |name: &str| event.find(&format!("data.{name}.{}", filter.field));
         return state("oldState") != state("newState");

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::condition::Condition;
 use super::leaf::Leaf;
-use super::paths::Event;
+use super::paths::{Event, Walk};
 use super::segment_tree::{Node, split};
 use super::{Member, STAR, SubscriptionIndex};
 use crate::rules::event_type;
@@ -23,6 +23,8 @@ pub struct Search<'i, 'e> {
     leaves: Vec<&'i Leaf>,
     /// Leaves before this one have been collected.
     next_leaf: usize,
+    /// While the event is looked into.
+    walk: Option<Walk<'i, 'e>>,
     /// `None`: the event was not looked into yet.
     event: Option<Event<'e>>,
     /// In the order of their ids once all leaves were collected.
@@ -42,6 +44,7 @@ impl<'i, 'e> Search<'i, 'e> {
             branches: vec![(&index.types, event_type)],
             leaves: if matches_all { vec![&index.all] } else { Vec::new() },
             next_leaf: 0,
+            walk: None,
             event: None,
             candidates: Vec::new(),
             compact_at: MIN_COMPACTED,
@@ -81,11 +84,18 @@ impl<'i, 'e> Search<'i, 'e> {
     }
 
     fn collect_candidates(&mut self, work: &mut usize) -> bool {
-        // The body is only looked into if there are filters.
-        let event = self.event.get_or_insert_with(|| {
-            let has_filters = self.leaves.iter().any(|leaf| leaf.has_filters());
-            if has_filters { self.index.paths.find(self.body) } else { Event::default() }
-        });
+        if self.event.is_none() {
+            // The body is only looked into if there are filters.
+            let walk = self.walk.get_or_insert_with(|| {
+                let has_filters = self.leaves.iter().any(|leaf| leaf.has_filters());
+                if has_filters { self.index.paths.walk(self.body) } else { Walk::default() }
+            });
+            if !walk.step(work) {
+                return false;
+            }
+        }
+        let walk = &mut self.walk;
+        let event = self.event.get_or_insert_with(|| walk.take().unwrap_or_default().found());
         if self.next_leaf == self.leaves.len() {
             return true;
         }
@@ -132,7 +142,7 @@ impl<'i, 'e> Search<'i, 'e> {
     }
 }
 
-fn take(work: &mut usize, done: usize) {
+pub(super) fn take(work: &mut usize, done: usize) {
     *work = work.saturating_sub(done);
 }
 

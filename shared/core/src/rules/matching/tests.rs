@@ -82,6 +82,14 @@ fn connectors_join_filters() {
 }
 
 #[test]
+fn several_places_of_one_list_can_be_asked_for() {
+    let event = r#"{"data": {"list": [10, 11, 12, 13]}}"#;
+    let at = |place: usize, value: u32| filter_of(&format!("data.list.{place}"), "eq", json!(value));
+    assert!(passes(&[at(0, 10), at(1, 11), at(3, 13)], Connector::And, event));
+    assert!(!passes(&[at(0, 10), at(1, 12)], Connector::And, event));
+}
+
+#[test]
 fn what_cannot_be_represented_does_not_hide_the_rest() {
     let x_is_1 = filter_of("data.x", "eq", json!(1));
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
@@ -141,6 +149,25 @@ fn a_search_stops_when_its_work_is_done_and_goes_on_from_there() {
     assert_eq!(index.matching("a", body).len(), 50);
 }
 
+/// All levels of a large event were scanned in one go, and as if that took no time.
+#[test]
+fn a_large_event_is_walked_through_level_by_level() {
+    const DEPTH: usize = 15;
+    let path = vec!["a"; DEPTH].join(".") + ".b";
+    let index = index_of([subscription(1, &["*"], vec![filter(&path, Op::Eq, json!(1))])]);
+    let large = format!(r#"{{"b": 1, "c": [{}0]}}"#, "[],".repeat(20_000));
+    let body = format!("{}{large}{}", r#"{"a":"#.repeat(DEPTH), "}".repeat(DEPTH));
+    let mut search = index.search("a", body.as_bytes());
+    let mut steps = 1;
+    while !search.step(&mut 500) {
+        steps += 1;
+    }
+    assert!(steps > DEPTH, "{steps} steps");
+    assert_eq!(search.matched().len(), 1);
+    let work = work_of(&index, "a", &body);
+    assert!((body.len() * DEPTH / 100..body.len() * DEPTH / 50).contains(&work), "{work}");
+}
+
 /// How much work a search takes in one step.
 fn work_of(index: &SubscriptionIndex, event_type: &str, body: &str) -> usize {
     let mut left = 1_000_000;
@@ -160,6 +187,10 @@ fn the_work_of_a_search_is_counted() {
     let text = "y".repeat(158);
     let long =
         json!({"data": {"text": text, "oldState": {"text": text}, "newState": {"text": text}}}).to_string();
+    // The event and the objects in it that are scanned.
+    let scan = |bytes: usize| 1 + bytes / 64;
+    let in_data = long.len() / 64 + scan(long.len()) + scan(long.len() - r#"{"data":}"#.len());
+    let in_states = in_data + 2 * scan(text.len() + r#"{"text":""}"#.len());
     // The root of the tree, the leaf of `*` alone, and then what each of them adds.
     for (what, index, body, work) in [
         ("nothing", of(0, &["a"], &[]), "{}", 2 + 1),
@@ -167,12 +198,12 @@ fn the_work_of_a_search_is_counted() {
         ("8 in a leaf", of(8, &["a"], &[]), "{}", 2 + 1 + (1 + 8 / 4) + 8),
         ("8 in two leaves", of(8, &["a", "*"], &[]), "{}", 2 + (1 + 8 / 4) * 2 + 8),
         ("11 in a leaf", of(11, &["a"], &[]), "{}", 2 + 1 + (1 + 11 / 4) + 11),
-        ("a value that nothing has", of(8, &["a"], &eq), "{}", 2 + 1 + 1),
-        ("a value that is another", of(8, &["a"], &eq), r#"{"data":{"n":2}}"#, 2 + 1 + (1 + 1)),
-        ("a value", of(8, &["a"], &eq), r#"{"data":{"n":1}}"#, 2 + 1 + (1 + 1 + 8 / 4) + 8 * (1 + 1)),
-        ("a missing text", of(4, &["a"], &contains), "{}", 2 + 1 + 2 + 4 * (1 + 1)),
-        ("a text", of(4, &["a"], &contains), &long, 2 + 1 + 2 + 4 * (1 + 1 + 160 / 16)),
-        ("two texts", of(4, &["a"], &changed), &long, 2 + 1 + 2 + 4 * (1 + 2 * (1 + 160 / 16))),
+        ("a value that nothing has", of(8, &["a"], &eq), "{}", 1 + 2 + 1 + 1),
+        ("a value that is another", of(8, &["a"], &eq), r#"{"data":{"n":2}}"#, 2 + 2 + 1 + (1 + 1)),
+        ("a value", of(8, &["a"], &eq), r#"{"data":{"n":1}}"#, 2 + 2 + 1 + (1 + 1 + 8 / 4) + 8 * (1 + 1)),
+        ("a missing text", of(4, &["a"], &contains), "{}", 1 + 2 + 1 + 2 + 4 * (1 + 1)),
+        ("a text", of(4, &["a"], &contains), &long, in_data + 2 + 1 + 2 + 4 * (1 + 1 + 160 / 16)),
+        ("two texts", of(4, &["a"], &changed), &long, in_states + 2 + 1 + 2 + 4 * (1 + 2 * (1 + 160 / 16))),
     ] {
         assert_eq!(work_of(&index, "a", body), work, "{what}");
     }

@@ -43,7 +43,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "an expired delivery is attempted",
-        74,
+        93,
         "rules/claim.rs",
         "if delivery.is_expired(now.schedule) {",
         "if !PLANTED && delivery.is_expired(now.schedule) {";
@@ -57,21 +57,21 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "a live lease is not respected",
-        0,
+        3,
         "rules/claim.rs",
         "lease.until_real > now.real",
         "!PLANTED && lease.until_real > now.real";
     },
     bug! {
         "an attempt that killed two functions is made again and again",
-        21,
+        15,
         "rules/claim.rs",
         "lease.takes >= MAX_TAKES",
         "!PLANTED && lease.takes >= MAX_TAKES";
     },
     bug! {
         "a replayed delivery keeps its date of removal",
-        301,
+        59,
         "rules/delivery.rs",
         "*self = Progress { epoch: self.epoch + 1, ..Progress::new(now, schedule) };",
         "let remove_at = if PLANTED { self.remove_at } else { None };
@@ -86,7 +86,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "a released delivery is not looked at when its ticket is lost",
-        3,
+        6,
         "rules/delivery.rs",
         "self.look_again_at(look_at::while_ticket_is_out(now));",
         "self.look_again_at(if PLANTED { self.expires_at } else { look_at::while_ticket_is_out(now) });";
@@ -100,7 +100,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "a success after the last attempt was given up is dropped",
-        92,
+        106,
         "rules/delivery.rs",
         "success && self.state == DeliveryState::Dead",
         "!PLANTED && success && self.state == DeliveryState::Dead";
@@ -144,7 +144,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "the right to a probe can be taken twice",
-        4,
+        15,
         "rules/health.rs",
         "self.next_probe_at = Some(now + PROBE_INTERVAL + function_timeout);",
         "if !PLANTED { self.next_probe_at = Some(now + PROBE_INTERVAL + function_timeout); }";
@@ -158,14 +158,14 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "an enabled URL keeps its streak",
-        0,
+        3,
         "rules/health.rs",
         "        self.streak = 0;\n        self.window_attempts = 0;",
         "        if !PLANTED { self.streak = 0; }\n        self.window_attempts = 0;";
     },
     bug! {
         "old health allows an attempt",
-        92,
+        35,
         "engine/deliver/context.rs",
         "now_real.since(read_began_real) <= MAX_AGE",
         "PLANTED || now_real.since(read_began_real) <= MAX_AGE";
@@ -189,7 +189,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "what was parked while its URL became enabled is forgotten",
-        0,
+        8,
         "engine/recover/recheck.rs",
         "let rechecked = join_all(urls.iter()",
         "if PLANTED { return Ok(()); }\n        let rechecked = join_all(urls.iter()";
@@ -203,7 +203,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "looks at a disabled URL become rare although something is due",
-        331,
+        7,
         "engine/recover/sweep.rs",
         "let has_due = is_probe && self.has_due(&tenant, &id).await?;",
         "let has_due = !PLANTED && is_probe && self.has_due(&tenant, &id).await?;";
@@ -225,21 +225,21 @@ pub(crate) const BUGS: &[Bug] = &[
     // Releases and replays.
     bug! {
         "an enabled URL does not release what is parked",
-        3,
+        4,
         "records/url.rs",
         "UrlState::Enabled => self.start_release(now),",
         "UrlState::Enabled if PLANTED => self.look_again_at(None),\n            UrlState::Enabled => self.start_release(now),";
     },
     bug! {
         "one refused delivery sends a release back to one",
-        599,
+        844,
         "rules/release.rs",
         "if failed * 2 > all {",
         "if failed * 2 > all || (PLANTED && failed > 0) {";
     },
     bug! {
         "a release begins with a thousand",
-        3,
+        4,
         "rules/release.rs",
         "            size: 1,\n            next_step_at: now.schedule,",
         "            size: if PLANTED { 1_000 } else { 1 },\n            next_step_at: now.schedule,";
@@ -261,21 +261,21 @@ pub(crate) const BUGS: &[Bug] = &[
     // Attempts and what follows from them.
     bug! {
         "two copies of a first attempt: a failure goes on after a success",
-        19,
+        306,
         "engine/deliver/retry.rs",
         "self.settings.delivery_log == DeliveryLog::All && number == AttemptNumber { epoch: 0, n: 1 }",
         "!PLANTED && self.settings.delivery_log == DeliveryLog::All && number == AttemptNumber { epoch: 0, n: 1 }";
     },
     bug! {
         "a success that was logged is not found when its lease has lapsed",
-        796,
+        1609,
         "engine/deliver/retry.rs",
         "if progress.lease.is_none() {",
         "if PLANTED || progress.lease.is_none() {";
     },
     bug! {
         "a claim is kept when health cannot be read again",
-        3,
+        116,
         "engine/deliver/attempt.rs",
         "                Err(error) => {\n                    self.give_back(ready).await?;\n                    return Err(error);",
         "                Err(error) => {\n                    if !PLANTED { self.give_back(ready).await?; }\n                    return Err(error);";
@@ -310,7 +310,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "a message that is marked as a repeat is taken for delivered",
-        0,
+        2,
         "engine/deliver/first.rs",
         "if logged.is_some() {",
         "if logged.is_some() || (PLANTED && record.is_none()) {";
@@ -337,7 +337,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "records are written over whatever they have become",
-        19,
+        16,
         "engine/repository.rs",
         "if self.is_stored() { Expect::Version(self.version) } else { Expect::Absent }",
         "if PLANTED { Expect::Any } else if self.is_stored() { Expect::Version(self.version) } else { Expect::Absent }";
@@ -352,7 +352,7 @@ pub(crate) const BUGS: &[Bug] = &[
     // Accepting and fanning out.
     bug! {
         "202 although the messages were not sent",
-        7,
+        2,
         "engine/accept/mod.rs",
         "Ok(self.ports.queue.send(QueueName::First, messages).await?)",
         "if PLANTED { let _ = self.ports.queue.send(QueueName::First, messages).await; return Ok(()); }
@@ -360,7 +360,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "an id is done before its deliveries are queued",
-        2,
+        3,
         "engine/accept/mod.rs",
         "        // At the same time, because an embedded store then needs only one flush for both.",
         "        if PLANTED { self.store_events(leased.clone()).await?; }
@@ -368,7 +368,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "a repeated fan-out forgets after its first step that it is a repeat",
-        137,
+        168,
         "engine/accept/fan_out.rs",
         "first_attempt(&tenant, &fan_out, (id, url_id), None, again)",
         "first_attempt(&tenant, &fan_out, (id, url_id), None, again && !(PLANTED && fan_out.after.is_some()))";
@@ -397,7 +397,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "the sweep leaves out a shard",
-        15,
+        18,
         "engine/recover/sweep.rs",
         "stream::iter((0..SWEEP_SHARDS)",
         "stream::iter((u8::from(PLANTED)..SWEEP_SHARDS)";
@@ -411,7 +411,7 @@ pub(crate) const BUGS: &[Bug] = &[
     },
     bug! {
         "parked deliveries do not follow their subscription",
-        2,
+        12,
         "rules/reassign.rs",
         "if !state.is_live() {",
         "if !state.is_live() || (PLANTED && state == DeliveryState::Parked) {";

@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use holdfast_core::ports::{BodyKey, QueueName};
+use holdfast_core::records::{Job, JobRecord};
 use holdfast_core::rules::delivery::{AttemptOutcome, DeliveryState};
 use holdfast_core::rules::health::UrlState;
 use holdfast_core::time::Timestamp;
@@ -17,6 +18,8 @@ const MAX_ATTEMPTS: usize = 12;
 const MAX_LOOK: Duration = Duration::from_secs(630);
 /// An attempt is logged before its function ends, or not at all.
 const TO_LOG: Duration = Duration::from_secs(40);
+/// How long after their minute deaths are announced, at the earliest.
+const DEATHS_SETTLE: Duration = Duration::from_secs(60);
 const LIFETIME: Duration = Duration::from_secs(52 * 3_600);
 
 /// As it is promised: not by the code that is checked.
@@ -155,8 +158,13 @@ impl World {
             let is_over = now > progress.expires_at.max(looked_at) + LATE + SKEW;
             keep!("everything ends", !is_over, "{id} has expired at {}", progress.expires_at);
         }
-        let jobs = snapshot.jobs.len();
-        keep!("everything ends", jobs == 0, "{jobs} jobs are left");
+        // Deaths are announced when their minute is over and everyone who might add one has ended. All other jobs have ended long ago.
+        let is_over = |job: &&JobRecord| match &job.job {
+            Job::AnnounceDeaths(deaths) => now > deaths.until() + DEATHS_SETTLE + LATE + SKEW,
+            _ => true,
+        };
+        let left: Vec<_> = snapshot.jobs.iter().filter(is_over).collect();
+        keep!("everything ends", left.is_empty(), "jobs are left: {left:?}");
         for queue in [QueueName::First, QueueName::Slow] {
             let left = self.hosts.backend.messages(queue);
             keep!("everything ends", left == 0, "{left} first attempts are left on {queue:?}");

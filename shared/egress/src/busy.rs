@@ -1,39 +1,54 @@
-//! Lets few connections at a time do what keeps a thread busy: a receiver chooses how much there is to verify in its handshake, and
-//! hundreds of them may answer at the same moment.
+//! Lets few connections at a time do what keeps a thread busy: a receiver chooses how much there is to verify in its handshake and how many
+//! headers it sends, and hundreds of them may answer at the same moment.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use holdfast_core::engine::{Entering, Gate, GateLimits};
+use holdfast_core::engine::{Gate, GateLimits, Inside, StepTurns};
 use holdfast_core::ids::Tenant;
 
 /// Whose connections take turns. `None`: not of an attempt.
-type Holder = Option<Tenant>;
+pub(crate) type Holder = Option<Tenant>;
 
 #[derive(Clone)]
-pub(crate) struct Handshakes(Arc<Gate<Holder>>);
+pub(crate) struct BusySteps(Arc<Gate<Holder>>);
 
-impl Handshakes {
-    /// `threads`: how many there are for everything. Half of them are left for what is not a handshake.
-    pub(crate) fn new(threads: usize) -> Handshakes {
-        Handshakes(Arc::new(Gate::new(GateLimits {
+impl BusySteps {
+    /// `threads`: how many there are for everything. Half of them are left for everything else.
+    pub(crate) fn new(threads: usize) -> BusySteps {
+        BusySteps(Arc::new(Gate::new(GateLimits {
             in_all: (threads / 2).max(1),
             per_holder: 1,
             one_each: false,
         })))
     }
 
+    /// Waits for the turn of this tenant, for one step.
+    pub(crate) fn poll_enter(
+        &self,
+        turns: &mut StepTurns<Holder>,
+        holder: &Holder,
+        context: &mut Context<'_>,
+    ) -> Poll<Inside<Holder>> {
+        turns.poll_enter(&self.0, holder, context)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn enter(&self, holder: &Holder) -> holdfast_core::engine::Entering<Holder> {
+        self.0.enter(holder, 1)
+    }
+
     /// Each step of the connection waits for its turn among the tenants.
     pub(crate) fn in_turns<F: Future + Unpin>(&self, tenant: Option<Tenant>, connecting: F) -> InTurns<F> {
-        InTurns { handshakes: self.clone(), tenant, entering: None, connecting }
+        InTurns { busy: self.clone(), tenant, turns: StepTurns::default(), connecting }
     }
 }
 
 pub(crate) struct InTurns<F> {
-    handshakes: Handshakes,
+    busy: BusySteps,
     tenant: Holder,
-    entering: Option<Entering<Holder>>,
+    turns: StepTurns<Holder>,
     connecting: F,
 }
 
@@ -41,14 +56,10 @@ impl<F: Future + Unpin> Future for InTurns<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let InTurns { handshakes, tenant, entering, connecting } = &mut *self;
-        let turn = entering.get_or_insert_with(|| handshakes.0.enter(tenant, 1));
-        let inside = ready!(Pin::new(turn).poll(context));
-        let connected = Pin::new(connecting).poll(context);
+        let InTurns { busy, tenant, turns, connecting } = &mut *self;
         // The turn is over as soon as the connection waits for its receiver.
-        drop(inside);
-        *entering = None;
-        connected
+        let _turn = ready!(busy.poll_enter(turns, tenant, context));
+        Pin::new(connecting).poll(context)
     }
 }
 
@@ -66,8 +77,8 @@ mod tests {
 
     #[test]
     fn a_step_waits_for_its_turn_and_a_wait_takes_none() {
-        let handshakes = Handshakes::new(2);
-        let mut hangs = handshakes.in_turns(Some("a".into()), pending::<()>());
+        let busy = BusySteps::new(2);
+        let mut hangs = busy.in_turns(Some("a".into()), pending::<()>());
         assert!(!is_ready(&mut hangs), "it waits for its receiver");
 
         let steps = AtomicUsize::new(0);
@@ -75,8 +86,8 @@ mod tests {
             0 => Poll::Pending,
             _ => Poll::Ready(()),
         });
-        let mut other = handshakes.in_turns(Some("b".into()), two_steps);
-        let mut verifying = handshakes.0.enter(&Some("a".into()), 1);
+        let mut other = busy.in_turns(Some("b".into()), two_steps);
+        let mut verifying = busy.enter(&Some("a".into()));
         let inside = Pin::new(&mut verifying).poll(&mut Context::from_waker(Waker::noop()));
         assert!(inside.is_ready());
         assert!(!is_ready(&mut other));
