@@ -21,6 +21,8 @@ const KILLS: usize = 4;
 const WITHIN: Duration = Duration::from_secs(240);
 
 pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
+    // Where messages arrive twice, copies of the poison of an earlier scenario are left.
+    let dead_before = cloud.queues.dead_letters().await?;
     let fresh = scene.subscribe("fresh", SLOW).await?;
     let retried = scene.subscribe("retried", Reply::Status(500)).await?;
     let posted = scene.post_many("fresh", EVENTS).await?;
@@ -34,8 +36,9 @@ pub(super) async fn run(scene: Scene<'_>, cloud: &Cloud) -> Result<()> {
     kill_along(&scene, cloud, "retry", &retried.path, (so_far, RETRIED)).await?;
     all_arrive(&scene, &retried, &posted).await?;
 
-    let dead = cloud.queues.count(&cloud.queues.urls.dead_letters).await?;
-    ensure!(dead == 0, "{dead} messages became dead letters");
+    let mut dead = cloud.queues.dead_letters().await?;
+    dead.retain(|id, _| !dead_before.contains_key(id));
+    ensure!(dead.is_empty(), "{} messages became dead letters: {dead:?}", dead.len());
     Ok(())
 }
 

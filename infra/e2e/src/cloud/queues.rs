@@ -1,5 +1,6 @@
 //! Direct access to the queues.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -14,6 +15,7 @@ use crate::waiting::until;
 const TIMEOUTS: Timeouts = Timeouts { attempt: Duration::from_secs(10), operation: Duration::from_secs(30) };
 /// The most messages of one SQS request.
 const MAX_BATCH: i32 = 10;
+const DEAD_LETTERS_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug)]
 pub struct QueueUrls {
@@ -79,6 +81,23 @@ impl Queues {
         .and_then(DeadLetter::of)
     }
 
+    /// The ids of the dead letters and why they died, as the function that moved them says. At most as many as one request returns.
+    pub(super) async fn dead_letters(&self) -> Result<BTreeMap<String, String>> {
+        let url = &self.urls.dead_letters;
+        let mut found = BTreeMap::new();
+        until("all dead letters are seen", DEAD_LETTERS_WITHIN, async || {
+            let count = self.count(url).await?.min(MAX_BATCH as usize);
+            for message in self.look(url).await? {
+                let why = message.message_attributes().and_then(|attributes| attributes.get("why"));
+                let why = why.and_then(|why| why.string_value()).unwrap_or("received too often");
+                found.insert(message.message_id().context("no id")?.to_owned(), why.to_owned());
+            }
+            Ok((found.len() >= count).then_some(()))
+        })
+        .await?;
+        Ok(found)
+    }
+
     pub(super) async fn delete_dead_letter(&self, letter: &DeadLetter) -> Result<()> {
         let request = self.client.delete_message().queue_url(&self.urls.dead_letters);
         request.receipt_handle(&letter.receipt).send().await?;
@@ -89,6 +108,7 @@ impl Queues {
         let request = self.client.receive_message().queue_url(url).max_number_of_messages(MAX_BATCH);
         let request = request
             .visibility_timeout(0)
+            .message_attribute_names("All")
             .message_system_attribute_names(MessageSystemAttributeName::ApproximateReceiveCount);
         Ok(request.send().await?.messages.unwrap_or_default())
     }
