@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use holdfast_api::{App, Keys};
-use holdfast_core::engine::{Engine, Ports, Settings as EngineSettings};
+use holdfast_core::engine::{DeliveryLog, Engine, Ports, Settings as EngineSettings};
 use holdfast_core::ports::{Clock, QueueName};
 use holdfast_egress::{EgressConfig, HttpSender};
 use holdfast_embedded::{Database, Embedded, Options};
@@ -54,6 +54,9 @@ pub(crate) async fn run(settings: Settings) -> Result<()> {
         per_group_limit: settings.url_concurrency,
         first_concurrency: settings.first_concurrency,
         retry_concurrency: settings.retry_concurrency,
+        // The log of all deliveries has their bodies too.
+        keep_bodies: (settings.engine.delivery_log == DeliveryLog::All)
+            .then(|| settings.engine.body_lifetime()),
         ..Options::default()
     };
     let embedded = Arc::new(Embedded::new(database, Arc::clone(&clock), options)?);

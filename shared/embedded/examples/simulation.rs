@@ -6,7 +6,9 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use holdfast_core::engine::Settings;
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Store};
 use holdfast_core::records::{Key, Record};
 use holdfast_core::time::Timestamp;
@@ -30,13 +32,14 @@ struct OnFile {
 }
 
 impl OnFile {
-    fn open(clock: Arc<dyn Clock>) -> Result<OnFile, Failure> {
+    fn open(clock: Arc<dyn Clock>, keep_bodies: Option<Duration>) -> Result<OnFile, Failure> {
         let folder = tempfile::tempdir_in(MEMORY).or_else(|_| tempfile::tempdir())?;
         let options = Options {
             visibility: VISIBILITY,
             memory_messages: 20,
             group_messages: 3,
             memory_bytes: 500,
+            keep_bodies,
             readers: 1,
             ..Options::default()
         };
@@ -110,7 +113,9 @@ impl Backend for OnFile {
 
 /// The broken promise of this world, and its story.
 fn run(seed: u64) -> Option<(Broken, Vec<String>)> {
-    let open = |clock| Arc::new(OnFile::open(clock).expect("a new database can be opened")) as _;
+    // In every other world, bodies are stored apart from their messages.
+    let keep_bodies = (seed / 20).is_multiple_of(2).then(|| Settings::default().body_lifetime());
+    let open = |clock| Arc::new(OnFile::open(clock, keep_bodies).expect("a new database can be opened")) as _;
     let outcome = run_on(seed, Story::told(), open);
     Some((outcome.broken?, outcome.story))
 }

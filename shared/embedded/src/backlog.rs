@@ -9,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension};
 use crate::queue::EmbeddedQueue;
 use crate::readers::Readers;
 
-pub(crate) const BYTES_BY_URL: &str = "SELECT by_url, bytes FROM backlog WHERE by_url >= ?1 AND by_url < ?2";
+pub(crate) const BYTES_BY_URL: &str = "SELECT list, bytes FROM backlog WHERE list >= ?1 AND list < ?2";
 pub(crate) const SUM_OF_BYTES: &str =
-    "SELECT coalesce(sum(bytes), 0) FROM backlog WHERE by_url >= ?1 AND by_url < ?2";
+    "SELECT coalesce(sum(bytes), 0) FROM backlog WHERE list >= ?1 AND list < ?2";
 pub(crate) const STORED_BYTES: &str = "SELECT bytes FROM stored WHERE tenant = ?1";
 
 /// How much waits: by the counters that the triggers of the schema keep, and by those of the queue.

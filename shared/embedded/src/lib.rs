@@ -5,6 +5,7 @@
 
 mod backlog;
 mod backup;
+mod bodies;
 mod check;
 mod checkpoints;
 mod checksum;
@@ -12,6 +13,7 @@ mod database;
 mod error;
 mod files;
 mod lane;
+mod list;
 mod marker;
 mod options;
 mod probe;
@@ -84,6 +86,7 @@ impl Embedded {
             mirrors,
             clock,
             visibility: options.visibility,
+            keep_bodies: options.keep_bodies,
             next_id: AtomicI64::new(next_id),
         });
         let backlog = EmbeddedBacklog { readers, queue: Arc::clone(&queue) };

@@ -21,6 +21,9 @@ pub struct Options {
     /// How many bytes of bodies can be in flight in each queue: an attempt holds its body. A tenant may have a quarter of
     /// what others leave of them, and always a little.
     pub in_flight_bytes: u64,
+    /// How long bodies are kept that come with messages, on the schedule clock. They are stored apart from their messages then, as they are
+    /// for the log of all deliveries, so that they are written once. `None`: a body goes with its message.
+    pub keep_bodies: Option<Duration>,
     /// How many reads run on the threads of callers at the same time, and how many on threads of their own.
     pub readers: usize,
 }
@@ -36,6 +39,7 @@ impl Default for Options {
             group_messages: 1_000,
             memory_bytes: 64 << 20,
             in_flight_bytes: 64 << 20,
+            keep_bodies: None,
             readers: 4,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::checksum;
 use crate::lane::row_cost;
+use crate::list::{Place, list_id};
 use holdfast_core::ports::{BodyKey, Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -12,12 +13,35 @@ pub(crate) struct Row {
     data: Vec<u8>,
     checksum: u32,
     look: Option<(u8, i64)>,
-    listed: Option<Listed>,
-    by_state: Option<StateEntry>,
+    listed: Option<Lists>,
+    by_state: Option<(i64, Place)>,
     remove_at: Option<i64>,
     counted_bytes: Option<i64>,
-    /// The body that a delivery which is waiting or parked holds on to.
-    holds: Option<BodyKey>,
+    /// The body that a delivery which is waiting or parked holds on to, and the list of its URL, under which that is counted.
+    holds: Option<(BodyKey, String)>,
+}
+
+/// The lists of a delivery, by their numbers, and its place in each.
+struct Lists {
+    by_tenant: i64,
+    by_url: i64,
+    by_subscription: i64,
+    place: Place,
+}
+
+impl Lists {
+    fn of(listed: &Listed) -> Lists {
+        Lists {
+            by_tenant: list_id(&listed.by_tenant),
+            by_url: list_id(&listed.by_url),
+            by_subscription: list_id(&listed.by_subscription),
+            place: Place::of(&listed.by_tenant, &listed.sort),
+        }
+    }
+}
+
+fn state_place(entry: &StateEntry) -> (i64, Place) {
+    (list_id(&entry.partition), Place::of(&entry.partition, &entry.sort))
 }
 
 impl Row {
@@ -28,11 +52,11 @@ impl Row {
         Row {
             checksum: checksum::of(&key_bytes(&key), &data),
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
-            listed: entries.listed,
-            by_state: entries.by_state,
+            holds: held_body(record).zip(entries.listed.as_ref().map(|listed| listed.by_url.clone())),
+            listed: entries.listed.as_ref().map(Lists::of),
+            by_state: entries.by_state.as_ref().map(state_place),
             remove_at: entries.remove_at.map(|at| at.as_millis()),
             counted_bytes: Some(record.counted_bytes(data.len()) as i64).filter(|bytes| *bytes > 0),
-            holds: held_body(record),
             data,
             key,
         }
@@ -58,8 +82,8 @@ impl Row {
             .prepare_cached(
                 "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
                                       by_subscription, list_sort, by_state, state_sort, remove_at, format, data,
-                                      checksum, counted_bytes, waiting_bytes)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
+                                      checksum, counted_bytes, waiting_list, waiting_bytes)
+                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?18,
                          (SELECT length(body) FROM bodies WHERE tenant = ?16 AND event_key = ?17))
                  ON CONFLICT (partition, sort) DO UPDATE SET
                      version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
@@ -68,7 +92,7 @@ impl Row {
                      by_state = excluded.by_state, state_sort = excluded.state_sort,
                      remove_at = excluded.remove_at, format = excluded.format, data = excluded.data,
                      checksum = excluded.checksum, counted_bytes = excluded.counted_bytes,
-                     waiting_bytes = excluded.waiting_bytes
+                     waiting_list = excluded.waiting_list, waiting_bytes = excluded.waiting_bytes
                  WHERE format <= excluded.format",
             )?
             .execute(params![
@@ -76,19 +100,20 @@ impl Row {
                 self.key.sort,
                 self.look.map(|(shard, _)| shard),
                 self.look.map(|(_, at)| at),
-                listed.map(|l| &l.by_tenant),
-                listed.map(|l| &l.by_url),
-                listed.map(|l| &l.by_subscription),
-                listed.map(|l| &l.sort),
-                by_state.map(|entry| &entry.partition),
-                by_state.map(|entry| &entry.sort),
+                listed.map(|lists| lists.by_tenant),
+                listed.map(|lists| lists.by_url),
+                listed.map(|lists| lists.by_subscription),
+                listed.map(|lists| &lists.place),
+                by_state.map(|(list, _)| list),
+                by_state.map(|(_, place)| place),
                 self.remove_at,
                 VERSION,
                 self.data,
                 self.checksum,
                 self.counted_bytes,
-                holds.map(|key| key.tenant.as_str()),
-                holds.map(|key| key.event_key.as_str()),
+                holds.map(|(body, _)| body.tenant.as_str()),
+                holds.map(|(body, _)| body.event_key.as_str()),
+                holds.map(|(_, list)| list),
             ])?;
         Ok(written > 0)
     }

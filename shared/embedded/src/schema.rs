@@ -1,6 +1,9 @@
 //! The tables. A migration, once released, is never changed: a new one is added.
 
 use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+
+use crate::list::{Place, list_id};
 
 /// The first migration makes this version of an empty file, and each further one the next. Files of earlier versions, which
 /// were never released, are refused.
@@ -126,6 +129,78 @@ pub(crate) const MIGRATIONS: &[&str] = &[
              ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
          DELETE FROM stored WHERE tenant = new.look_tenant AND bytes <= 0;
      END;",
+    // Lists have numbers, made by the function `list_id` from their names, and so has a place in a list that is a time (`list_place`): keys of
+    // lists took a third of the file. `waiting_list` has the name of the list under which `waiting_bytes` are counted, which rows that do not
+    // wait do without.
+    "CREATE TABLE records_with_numbers (
+         id INTEGER PRIMARY KEY,
+         partition TEXT NOT NULL,
+         sort TEXT NOT NULL,
+         version INTEGER NOT NULL,
+         look_shard INTEGER,
+         look_at INTEGER,
+         look_tenant TEXT GENERATED ALWAYS AS (
+             substr(partition, instr(partition, '#') + 1,
+                    instr(substr(partition, instr(partition, '#') + 1) || '#', '#') - 1)) VIRTUAL,
+         by_tenant INTEGER,
+         by_url INTEGER,
+         by_subscription INTEGER,
+         list_sort,
+         by_state INTEGER,
+         state_sort,
+         remove_at INTEGER,
+         waiting_list TEXT,
+         waiting_bytes INTEGER,
+         counted_bytes INTEGER,
+         format INTEGER NOT NULL,
+         data BLOB NOT NULL,
+         checksum INTEGER NOT NULL
+     );
+     INSERT INTO records_with_numbers (id, partition, sort, version, look_shard, look_at, by_tenant, by_url, by_subscription, list_sort,
+                                       by_state, state_sort, remove_at, waiting_list, waiting_bytes, counted_bytes, format, data, checksum)
+         SELECT id, partition, sort, version, look_shard, look_at, list_id(by_tenant), list_id(by_url), list_id(by_subscription),
+                list_place(by_tenant, list_sort), list_id(by_state), list_place(by_state, state_sort), remove_at,
+                CASE WHEN waiting_bytes > 0 THEN by_url END, waiting_bytes, counted_bytes, format, data, checksum
+         FROM records;
+     DROP TABLE records;
+     ALTER TABLE records_with_numbers RENAME TO records;
+     CREATE UNIQUE INDEX records_by_key ON records (partition, sort);
+     CREATE INDEX records_by_look ON records (look_shard, look_tenant, look_at) WHERE look_at IS NOT NULL;
+     CREATE INDEX records_by_tenant ON records (by_tenant, list_sort) WHERE by_tenant IS NOT NULL;
+     CREATE INDEX records_by_url ON records (by_url, list_sort) WHERE by_url IS NOT NULL;
+     CREATE INDEX records_by_subscription ON records (by_subscription, list_sort) WHERE by_subscription IS NOT NULL;
+     CREATE INDEX records_by_state ON records (by_state, state_sort) WHERE by_state IS NOT NULL;
+     CREATE INDEX records_by_removal ON records (remove_at) WHERE remove_at IS NOT NULL;
+     ALTER TABLE backlog RENAME COLUMN by_url TO list;
+     CREATE TRIGGER backlog_insert AFTER INSERT ON records WHEN new.waiting_bytes > 0 BEGIN
+         INSERT INTO backlog VALUES (new.waiting_list, new.waiting_bytes)
+             ON CONFLICT (list) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER backlog_delete AFTER DELETE ON records WHEN old.waiting_bytes > 0 BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE list = old.waiting_list;
+         DELETE FROM backlog WHERE list = old.waiting_list AND bytes <= 0;
+     END;
+     CREATE TRIGGER backlog_update AFTER UPDATE OF waiting_list, waiting_bytes ON records
+     WHEN old.waiting_bytes IS NOT new.waiting_bytes OR old.waiting_list IS NOT new.waiting_list BEGIN
+         UPDATE backlog SET bytes = bytes - old.waiting_bytes WHERE list = old.waiting_list AND old.waiting_bytes > 0;
+         INSERT INTO backlog SELECT new.waiting_list, new.waiting_bytes WHERE new.waiting_bytes > 0
+             ON CONFLICT (list) DO UPDATE SET bytes = bytes + excluded.bytes;
+         DELETE FROM backlog WHERE list = old.waiting_list AND bytes <= 0;
+     END;
+     CREATE TRIGGER counted_insert AFTER INSERT ON records WHEN new.counted_bytes > 0 BEGIN
+         INSERT INTO stored VALUES (new.look_tenant, new.counted_bytes)
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+     END;
+     CREATE TRIGGER counted_delete AFTER DELETE ON records WHEN old.counted_bytes > 0 BEGIN
+         UPDATE stored SET bytes = bytes - old.counted_bytes WHERE tenant = old.look_tenant;
+         DELETE FROM stored WHERE tenant = old.look_tenant AND bytes <= 0;
+     END;
+     CREATE TRIGGER counted_update AFTER UPDATE OF counted_bytes ON records
+     WHEN old.counted_bytes IS NOT new.counted_bytes BEGIN
+         INSERT INTO stored VALUES (new.look_tenant, coalesce(new.counted_bytes, 0) - coalesce(old.counted_bytes, 0))
+             ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
+         DELETE FROM stored WHERE tenant = new.look_tenant AND bytes <= 0;
+     END;",
 ];
 
 /// The version of the schema that this release writes.
@@ -137,6 +212,7 @@ pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u32> {
 
 /// Applies the migrations that the file does not have yet.
 pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusqlite::Result<()> {
+    add_functions(connection)?;
     let found = version(connection)?;
     for (version, migration) in (OLDEST..).zip(migrations).filter(|(version, _)| *version > found) {
         let transaction = connection.transaction()?;
@@ -145,6 +221,18 @@ pub(crate) fn migrate(connection: &mut Connection, migrations: &[&str]) -> rusql
         transaction.commit()?;
     }
     Ok(())
+}
+
+/// What migrations use. `NULL` has no number, and no place.
+fn add_functions(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("list_id", 1, flags, |context| {
+        Ok(context.get::<Option<String>>(0)?.map(|list| list_id(&list)))
+    })?;
+    connection.create_scalar_function("list_place", 2, flags, |context| {
+        let (list, sort) = (context.get::<Option<String>>(0)?, context.get::<Option<String>>(1)?);
+        Ok(list.zip(sort).map(|(list, sort)| Place::of(&list, &sort)))
+    })
 }
 
 #[cfg(test)]

@@ -280,6 +280,7 @@ impl Inbox for MemoryQueue {
                     }),
                     receipt: Receipt(format!("{id}.{}", held.received)),
                     receive_count: held.received,
+                    body_is_stored: false,
                 });
             }
             received

@@ -81,7 +81,12 @@ fn ticket(record: &DeliveryRecord) -> Vec<Received> {
     let number = record.progress.number();
     let message =
         Message::Delivery(DeliveryTicket { key, url_id, epoch: number.epoch, n: number.n, links: 0 });
-    vec![Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 }]
+    vec![Received {
+        message: Ok(message),
+        receipt: Receipt(String::new()),
+        receive_count: 1,
+        body_is_stored: false,
+    }]
 }
 
 #[tokio::test]

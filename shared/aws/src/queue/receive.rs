@@ -62,7 +62,7 @@ fn from_sqs(message: SqsMessage) -> Received {
 pub fn received(text: String, group: Option<String>, receipt: String, receive_count: u32) -> Received {
     let message = read_message(&text);
     let message = message.map_err(|why| UnreadableMessage { why, payload: text.into(), group });
-    Received { message, receipt: Receipt(receipt), receive_count }
+    Received { message, receipt: Receipt(receipt), receive_count, body_is_stored: false }
 }
 
 /// SQS writes the count as text. Too high rather than too low, should SQS ever omit it.

@@ -124,6 +124,7 @@ impl Deployment {
                 message: Ok(message.clone()),
                 receipt: Receipt(n.to_string()),
                 receive_count: 1,
+                body_is_stored: false,
             });
             let settlements = self.engine.handle(received.collect(), Timestamp::MAX).await;
             assert!(settlements.iter().all(|one| *one == Settlement::Delete), "{settlements:?}");

@@ -66,7 +66,6 @@ mod tickets;
 mod urls;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 pub use crate::ports::Page;
 pub use crate::records::Actor;
@@ -133,9 +132,6 @@ pub struct Engine {
     tenant_totals: Arc<TenantTotals>,
     activity: Activity,
 }
-
-/// How long a stored body outlives the records that need it.
-const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 
 impl Engine {
     #[must_use]
@@ -204,6 +200,6 @@ impl Engine {
 
     /// Until when a body is kept that is needed from now on.
     fn body_remove_at(&self) -> Timestamp {
-        self.ports.clock.now() + self.settings.schedule.lifetime + self.settings.keep + BODY_MARGIN
+        self.ports.clock.now() + self.settings.body_lifetime()
     }
 }

@@ -70,12 +70,20 @@ const MAX_TIME_TO_RECORD: Duration = Duration::from_secs(5);
 /// 30 days: a secret was replaced for a reason.
 const MAX_OVERLAP: Duration = Duration::from_secs(720 * 3_600);
 const MIN_KEEP: Duration = Duration::from_secs(7 * 86_400);
+/// How long a stored body outlives the records that need it.
+const BODY_MARGIN: Duration = Duration::from_secs(86_400);
 
 impl Settings {
     /// How much of a function's time is reserved for recording the outcomes of its attempts.
     #[must_use]
     pub fn time_to_record(&self) -> Duration {
         MAX_TIME_TO_RECORD.min(self.function_timeout / 6)
+    }
+
+    /// How long a body is kept that is needed from now on.
+    #[must_use]
+    pub fn body_lifetime(&self) -> Duration {
+        self.schedule.lifetime + self.keep + BODY_MARGIN
     }
 
     /// Everything that is wrong with the settings, in sentences for the operator.

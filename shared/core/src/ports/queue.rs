@@ -42,6 +42,8 @@ pub struct Received {
     pub receipt: Receipt,
     /// 1 for the first time. May be too high, never too low.
     pub receive_count: u32,
+    /// The queue has stored the body that came with the message where bodies are, so that it need not be stored again.
+    pub body_is_stored: bool,
 }
 
 /// A message that this release cannot read, as the queue had it.

@@ -137,10 +137,16 @@ impl Message {
         }
     }
 
+    /// The message without its body: for queues that store bodies apart.
+    #[must_use]
+    pub fn encode_without_body(&self) -> Vec<u8> {
+        Format::CURRENT.encode(self)
+    }
+
     /// One line of JSON, followed by the body byte for byte if there is one.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = Format::CURRENT.encode(self);
+        let mut bytes = self.encode_without_body();
         if let Message::FirstAttempt(FirstAttempt { body: Some(body), .. }) = self {
             bytes.push(b'\n');
             bytes.extend_from_slice(body);

@@ -30,13 +30,27 @@ pub(super) struct Sizes {
     pub(super) payload: usize,
     /// Of its body, which may be in the payload or stored apart.
     pub(super) body: u64,
+    /// The body is stored apart, and not in the payload.
+    pub(super) body_is_stored: bool,
+}
+
+impl Sizes {
+    /// Of a message as it is in the file.
+    pub(super) fn in_file(payload: usize, body: u64) -> Sizes {
+        Sizes { payload, body, body_is_stored: false }
+    }
+
+    /// What it takes in memory with its body.
+    pub(super) fn in_memory(self) -> usize {
+        self.payload + if self.body_is_stored { self.body as usize } else { 0 }
+    }
 }
 
 pub(super) struct Entry {
     pub(super) message: Decoded,
     pub(super) group: GroupId,
     pub(super) sizes: Sizes,
-    /// Its body did not fit in memory and is read from the file when the message is received.
+    /// Its body did not fit in memory. Unless it is stored apart, it is read from the file when the message is received.
     pub(super) without_body: bool,
     pub(super) received: u32,
     /// The value of `received` in the file.
@@ -45,9 +59,9 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// How many bytes of the payload are in memory.
+    /// How many bytes of the payload and of the body are in memory.
     pub(super) fn bytes_here(&self) -> usize {
-        if self.without_body { 0 } else { self.sizes.payload }
+        if self.without_body { 0 } else { self.sizes.in_memory() }
     }
 }
 

@@ -2,9 +2,9 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use holdfast_core::records::Message;
-use sha2::{Digest, Sha256};
 
 use super::entry::Place;
+use crate::list::short_hash;
 use crate::options::Options;
 
 /// Names a tenant and a group of messages: two tenants with the same URL are two. A hash, which makes the index in the file small.
@@ -17,12 +17,7 @@ impl GroupId {
 
     pub(super) fn of(message: &Message) -> GroupId {
         // No tenant's name holds a `#`.
-        let hash = Sha256::new()
-            .chain_update(message.tenant().as_str())
-            .chain_update("#")
-            .chain_update(name_of(message))
-            .finalize();
-        GroupId(hash.first_chunk().map_or(0, |start| i64::from_be_bytes(*start)))
+        GroupId(short_hash([message.tenant().as_str(), "#", name_of(message)]))
     }
 }
 

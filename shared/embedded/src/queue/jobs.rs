@@ -1,5 +1,7 @@
-use holdfast_core::ports::{QueueName, UnreadableMessage, chain};
+use bytes::Bytes;
+use holdfast_core::ports::{BodyKey, QueueName, UnreadableMessage, chain};
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
+use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
@@ -7,6 +9,7 @@ use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use super::ticket::{self, Sent, TicketId};
+use crate::bodies::{body_key_bytes, put_body};
 use crate::checksum;
 use crate::database::{CLOSED, write_meta};
 use crate::error::Failure;
@@ -17,9 +20,29 @@ pub(super) struct NewMessage {
     pub(super) place: Place,
     pub(super) payload: Vec<u8>,
     pub(super) message: Decoded,
+    /// The body, if it is stored apart.
+    pub(super) body: Option<NewBody>,
     /// The size of its body. Found when it is written, if the body is stored apart.
     pub(super) body_bytes: u64,
     pub(super) ticket: Option<TicketId>,
+}
+
+/// A body that is stored with its first message, and not in it.
+pub(super) struct NewBody {
+    key: BodyKey,
+    pub(super) bytes: Bytes,
+    checksum: u32,
+    remove_at: Timestamp,
+}
+
+impl NewBody {
+    /// `None`: the message has no body.
+    pub(super) fn of(message: &Message, remove_at: Timestamp) -> Option<NewBody> {
+        let Message::FirstAttempt(FirstAttempt { body: Some(bytes), key, .. }) = message else { return None };
+        let key = BodyKey::of(key);
+        let checksum = checksum::of(&body_key_bytes(&key), bytes);
+        Some(NewBody { key, bytes: bytes.clone(), checksum, remove_at })
+    }
 }
 
 /// The size of a body that is in the message.
@@ -75,6 +98,7 @@ impl Job for SendJob {
         )?;
         let queue = queue_number(self.queue);
         self.sent.clear();
+        let mut last_body = None;
         for row in &mut self.rows {
             let sent = match row.ticket {
                 Some(ticket) => {
@@ -89,7 +113,13 @@ impl Job for SendJob {
             if sent == Sent::NotNeeded {
                 continue;
             }
-            let NewMessage { group, place, payload, message, body_bytes, ticket } = row;
+            let NewMessage { group, place, payload, message, body, body_bytes, ticket } = row;
+            if let Some(NewBody { key, bytes, checksum, remove_at }) = body
+                && last_body.as_ref() != Some(key)
+            {
+                put_body(connection, key, bytes, *checksum, *remove_at)?;
+                last_body = Some(key.clone());
+            }
             if *body_bytes == 0 {
                 *body_bytes = stored_body_bytes(connection, self.queue, message)?;
             }
@@ -119,8 +149,10 @@ impl Job for SendJob {
                     Sent::Replaces(id) => mirror.replaced(id),
                     Sent::New => {}
                 }
-                let NewMessage { group, place, payload, message, body_bytes, .. } = row;
-                mirror.push(group, place, message, Sizes { payload: payload.len(), body: body_bytes });
+                let NewMessage { group, place, payload, message, body, body_bytes, .. } = row;
+                let sizes =
+                    Sizes { payload: payload.len(), body: body_bytes, body_is_stored: body.is_some() };
+                mirror.push(group, place, message, sizes);
             }
             drop(mirror);
             mirrors.news(queue).notify_waiters();
@@ -205,7 +237,7 @@ impl Job for ResendJob {
     fn done(self: Box<Self>, committed: Result<(), Failure>) {
         let ResendJob { mirrors, queue, id, group, place, message, found, reply } = *self;
         if committed.is_ok() && found {
-            let sizes = Sizes { payload: message.payload.len(), body: 0 };
+            let sizes = Sizes::in_file(message.payload.len(), 0);
             let mut mirror = mirrors.lock(queue);
             mirror.remove(id);
             mirror.push(group, place, Err(message), sizes);

@@ -150,7 +150,7 @@ impl Mirrors {
             // It may have been received once in each opening since then without the file being updated.
             let received = row.get::<_, u32>(2)?.saturating_add(self.opens().saturating_sub(row.get(3)?));
             let (payload, checksum) = (row.get_ref(4)?.as_blob()?, row.get(5)?);
-            let sizes = Sizes { payload: payload.len(), body: row.get::<_, i64>(6)?.unsigned_abs() };
+            let sizes = Sizes::in_file(payload.len(), row.get::<_, i64>(6)?.unsigned_abs());
             self.lock(queue).load(load.group, place, || (decode_stored(payload, checksum), sizes, received));
             count += 1 + payload.len() / ROW_BYTES;
             from = place.next();

@@ -31,7 +31,7 @@ use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
 pub(crate) use jobs::CloseJob;
-use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, inline_body_bytes};
+use jobs::{DeleteJob, NewBody, NewMessage, ResendJob, SendJob, inline_body_bytes};
 pub(crate) use mirrors::{Mirrors, queue_of};
 use ticket::TicketId;
 
@@ -69,6 +69,7 @@ pub struct EmbeddedQueue {
     pub(crate) mirrors: Mirrors,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) visibility: Duration,
+    pub(crate) keep_bodies: Option<Duration>,
     pub(crate) next_id: AtomicI64,
 }
 
@@ -142,6 +143,7 @@ impl EmbeddedQueue {
             place: self.place(Delay::NONE),
             payload,
             message,
+            body: None,
             body_bytes: 0,
             ticket: None,
         };
@@ -185,13 +187,15 @@ impl EmbeddedQueue {
     fn next_rows(&self, messages: &[Outgoing]) -> (Vec<NewMessage>, u64) {
         let (mut rows, mut cost) = (Vec::new(), 0);
         for Outgoing { message, delay } in messages.iter().take(ROWS_PER_JOB) {
-            let payload = message.encode();
-            cost += row_cost(payload.len());
+            let body = self.keep_bodies.and_then(|keep| NewBody::of(message, self.clock.now() + keep));
+            let payload = if body.is_some() { message.encode_without_body() } else { message.encode() };
+            cost += row_cost(payload.len()) + body.as_ref().map_or(0, |body| row_cost(body.bytes.len()));
             rows.push(NewMessage {
                 group: GroupId::of(message),
                 place: self.place(*delay),
                 payload,
                 message: Ok(message.clone()),
+                body,
                 body_bytes: inline_body_bytes(message),
                 ticket: TicketId::of(message),
             });

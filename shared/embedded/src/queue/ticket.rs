@@ -4,10 +4,10 @@
 use holdfast_core::records::{DeliveryTicket, Message};
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
 use super::group::GroupId;
 use super::jobs::NewMessage;
+use crate::list::short_hash;
 
 /// Names what a ticket asks for. A hash, which makes the index in the file small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +18,7 @@ impl TicketId {
     pub(super) fn of(message: &Message) -> Option<TicketId> {
         let (tenant, what) = (message.tenant(), what(message)?);
         // No tenant's name holds a `#`.
-        let hash =
-            Sha256::new().chain_update(tenant.as_str()).chain_update("#").chain_update(what).finalize();
-        Some(TicketId(hash.first_chunk().map_or(0, |start| i64::from_be_bytes(*start))))
+        Some(TicketId(short_hash([tenant.as_str(), "#", &what])))
     }
 
     /// The message in the file that asks for the same.

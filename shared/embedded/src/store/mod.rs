@@ -23,6 +23,7 @@ use holdfast_core::time::{Now, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
+use crate::bodies::{body_key_bytes, put_body};
 use crate::checksum;
 use crate::error::Failure;
 use crate::lane::{Lane, in_jobs, row_cost};
@@ -344,20 +345,11 @@ fn put_bodies(
     let checksums: Vec<u32> =
         bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
     move |connection| {
-        let mut put = connection.prepare_cached(
-            "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
-             ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = max(remove_at, excluded.remove_at)",
-        )?;
         for ((key, body), checksum) in bodies.iter().zip(&checksums) {
-            let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
-            put.execute(params![tenant, event_key, remove_at.as_millis(), &body[..], checksum])?;
+            put_body(connection, key, body, *checksum, remove_at)?;
         }
         Ok(())
     }
-}
-
-fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {
-    [key.tenant.as_str().as_bytes(), key.event_key.as_str().as_bytes()]
 }
 
 /// How an error names a body.

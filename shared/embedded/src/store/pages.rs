@@ -1,10 +1,11 @@
 //! List calls, each served by one index.
 
-use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError};
-use holdfast_core::records::ListIndex;
+use holdfast_core::ports::{Count, IndexCount, IndexQuery, Order, Page, Query, StoreError, Versioned};
+use holdfast_core::records::{ListIndex, Record};
 use rusqlite::{Connection, Params, Row, params};
 
 use crate::error::Failure;
+use crate::list::{Place, list_id};
 use crate::rows::{self, COLUMNS};
 
 /// A read ends with the record that reaches this: to decode so much takes about a millisecond, during which other tasks wait.
@@ -33,7 +34,7 @@ pub(super) fn query(connection: &Connection, query: &Query) -> Result<Page, Fail
     }
     let sql = query_sql(query.order);
     let values = params![query.partition, from, to, row_count(query.limit).saturating_add(1)];
-    page(connection, &sql, values, query.limit, |row| row.get(3))
+    page(connection, &sql, values, query.limit, |row| row.get(3), |_| true)
 }
 
 pub(super) fn query_sql(order: Order) -> String {
@@ -57,27 +58,34 @@ fn columns(index: ListIndex) -> (&'static str, &'static str) {
 }
 
 pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, Failure> {
-    let mut from = query.from.clone().unwrap_or_default();
-    let mut to = query.to.clone().unwrap_or_else(|| END.to_owned());
-    // Two records may have the same sort key in a list, so a cursor names the row too.
-    let after = query.after.as_deref().map(read_cursor).transpose()?;
-    let (sort, id) = match query.order {
+    let place = |sort: &String| Place::of(&query.partition, sort);
+    let mut from = query.from.as_ref().map_or(Place::FIRST, place);
+    let mut to = query.to.as_ref().map_or_else(Place::end, place);
+    // Two records may have the same place in a list, so a cursor names the row too.
+    let after = query.after.as_deref().map(|cursor| read_cursor(&query.partition, cursor)).transpose()?;
+    let (after, id) = match query.order {
         Order::Ascending => {
-            let (sort, id) = after.unwrap_or((String::new(), i64::MIN));
-            from = from.max(sort.clone());
-            (sort, id)
+            let (after, id) = after.unwrap_or((Place::FIRST, i64::MIN));
+            from = from.max(after.clone());
+            (after, id)
         }
         Order::Descending => {
-            let (sort, id) = after.unwrap_or((END.to_owned(), i64::MAX));
-            to = to.min(just_after(&sort));
-            (sort, id)
+            let (after, id) = after.unwrap_or((Place::end(), i64::MAX));
+            to = to.min(after.next());
+            (after, id)
         }
     };
     let sql = query_index_sql(query.index, query.order);
-    let values = params![query.partition, from, to, sort, id, row_count(query.limit).saturating_add(1)];
-    page(connection, &sql, values, query.limit, |row| {
-        Ok(format!("{} {}", row.get::<_, String>(5)?, row.get::<_, i64>(6)?))
-    })
+    let list = list_id(&query.partition);
+    let values = params![list, from, to, after, id, row_count(query.limit).saturating_add(1)];
+    let cursor = |row: &Row<'_>| Ok(format!("{} {}", row.get::<_, Place>(5)?.sort(), row.get::<_, i64>(6)?));
+    page(connection, &sql, values, query.limit, cursor, |found| is_in_list(found, query))
+}
+
+/// Another list may have the same number. What a newer release wrote is not known to be in any.
+fn is_in_list(found: &Versioned, query: &IndexQuery) -> bool {
+    let place = || found.record.index_entries().in_list(query.index);
+    matches!(found.record, Record::Newer { .. }) || place().is_some_and(|(list, _)| list == query.partition)
 }
 
 pub(super) fn query_index_sql(index: ListIndex, order: Order) -> String {
@@ -96,8 +104,8 @@ pub(super) fn query_index_sql(index: ListIndex, order: Order) -> String {
 /// Reads only the index, and stops one entry after the limit.
 pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, Failure> {
     let sql = count_index_sql(count.index);
-    let from = count.from.clone().unwrap_or_default();
-    let values = params![count.partition, from, row_count(count.limit).saturating_add(1)];
+    let from = count.from.as_ref().map_or(Place::FIRST, |sort| Place::of(&count.partition, sort));
+    let values = params![list_id(&count.partition), from, row_count(count.limit).saturating_add(1)];
     let mut statement = connection.prepare_cached(&sql)?;
     let found: i64 = statement.query_row(values, |row| row.get(0))?;
     let limit = row_count(count.limit);
@@ -112,10 +120,10 @@ pub(super) fn count_index_sql(index: ListIndex) -> String {
     )
 }
 
-fn read_cursor(cursor: &str) -> Result<(String, i64), StoreError> {
+fn read_cursor(partition: &str, cursor: &str) -> Result<(Place, i64), StoreError> {
     let read = || {
         let (sort, id) = cursor.rsplit_once(' ')?;
-        Some((sort.to_owned(), id.parse().ok()?))
+        Some((Place::of(partition, sort), id.parse().ok()?))
     };
     read().ok_or_else(|| StoreError::Invalid("not a cursor of this list".to_owned()))
 }
@@ -127,6 +135,7 @@ fn page(
     values: impl Params,
     limit: usize,
     cursor: impl Fn(&Row<'_>) -> rusqlite::Result<String>,
+    is_wanted: impl Fn(&Versioned) -> bool,
 ) -> Result<Page, Failure> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(values)?;
@@ -139,7 +148,10 @@ fn page(
         }
         last = Some(cursor(row)?);
         bytes += rows::data_bytes(row)?;
-        items.push(rows::read(row)??);
+        let found = rows::read(row)??;
+        if is_wanted(&found) {
+            items.push(found);
+        }
     }
     Ok(Page { items, next: None })
 }

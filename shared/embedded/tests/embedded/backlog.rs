@@ -157,15 +157,15 @@ fn query(file: &Path, sql: &str) -> ByUrl {
 }
 
 fn counters(file: &Path) -> ByUrl {
-    query(file, "SELECT by_url, bytes FROM backlog")
+    query(file, "SELECT list, bytes FROM backlog")
 }
 
 fn recount(file: &Path) -> ByUrl {
     query(
         file,
-        "SELECT by_url, sum(length(body)) FROM records
+        "SELECT 'list#' || tenant || '#' || (CAST(data AS TEXT) ->> '$.url_id'), sum(length(body)) FROM records
          JOIN bodies ON partition = 'deliveries#' || tenant || '#' || event_key
-         WHERE by_state LIKE 'state#%#waiting' OR by_state LIKE 'state#%#parked' GROUP BY by_url",
+         WHERE CAST(data AS TEXT) ->> '$.progress.state' IN ('waiting', 'parked') GROUP BY 1",
     )
 }
 

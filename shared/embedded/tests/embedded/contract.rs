@@ -56,3 +56,15 @@ impl Harness for OnDisk {
 
 holdfast_sim::contract_tests!(on_disk);
 holdfast_sim::backlog_contract_tests!(on_disk);
+
+/// The same with bodies that are stored apart from their messages.
+mod bodies_apart {
+    use super::*;
+
+    fn on_disk() -> OnDisk {
+        with(Options { keep_bodies: Some(Duration::from_secs(86_400)), ..Options::default() })
+    }
+
+    holdfast_sim::contract_tests!(on_disk);
+    holdfast_sim::backlog_contract_tests!(on_disk);
+}

@@ -136,3 +136,57 @@ async fn retries_hold_no_more_bytes_of_bodies_than_first_attempts() {
     embedded.queue.settle(QueueName::Retry, vec![(first.receipt, Settlement::Delete)]).await;
     assert!(!embedded.queue.receive(QueueName::Retry, 1).await.expect("received").is_empty());
 }
+
+/// A body that came with a message was written twice: with the message, and again for the log.
+#[tokio::test]
+async fn a_body_that_is_kept_is_written_once_and_outlives_its_messages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keep = Duration::from_secs(86_400);
+    let options = Options { keep_bodies: Some(keep), per_group_limit: 1_000, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let open = || Embedded::open(folder.path(), Arc::clone(&clock) as _, options.clone()).expect("it opens");
+    let embedded = open();
+    let messages: Vec<Outgoing> = (0..2).map(|n| first_attempt("http://slow/", n)).collect();
+    embedded.queue.send(QUEUE, messages.clone()).await.expect("sent");
+    let received = embedded.queue.receive(QUEUE, 1).await.expect("received").remove(0);
+    assert_eq!(received.message.as_ref(), Ok(&messages[0].message), "from memory, with its body");
+    assert!(received.body_is_stored);
+    embedded.queue.settle(QUEUE, vec![(received.receipt, Settlement::Delete)]).await;
+    embedded.close();
+    drop(embedded);
+
+    let payloads = "SELECT sum(instr(payload, x'01010101')), (SELECT count(*) FROM bodies) FROM messages";
+    let file = rusqlite::Connection::open(folder.path().join("holdfast.db")).expect("the file");
+    let found = file.query_row(payloads, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    assert_eq!(found, Ok((0, 2)), "bodies in messages, and rows of bodies");
+    drop(file);
+
+    let embedded = open();
+    let received = embedded.queue.receive(QUEUE, 1).await.expect("received").remove(0);
+    let Ok(Message::FirstAttempt(FirstAttempt { body: None, key, .. })) = received.message else {
+        panic!("from the file, without its body: {:?}", received.message)
+    };
+    let bodies = [BodyKey::of(&key)];
+    let body = embedded.store.get_bodies(&bodies).await.expect("it can be read").remove(0);
+    assert_eq!(body, Some(body_of(&messages[1].message)));
+    clock.advance(keep + Duration::from_secs(1));
+    embedded.purge(START + keep + Duration::from_secs(1), 10).await.expect("purged");
+    assert_eq!(embedded.store.get_bodies(&bodies).await.expect("it can be read"), [None]);
+}
+
+/// Without room in memory, such a body is left to those who handle the message.
+#[tokio::test]
+async fn a_body_stored_apart_that_does_not_fit_in_memory_is_not_read_from_its_message() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let keep_bodies = Some(Duration::from_secs(86_400));
+    let options = Options { memory_bytes: 15_000, per_group_limit: 9, keep_bodies, ..Options::default() };
+    let clock = Arc::new(VirtualClock::new(START));
+    let embedded = Embedded::open(folder.path(), clock as _, options).expect("it opens");
+    let messages = (0..3).map(|n| first_attempt("http://slow/", n)).collect();
+    embedded.queue.send(QUEUE, messages).await.expect("sent");
+    let received = embedded.queue.receive(QUEUE, 9).await.expect("received");
+    let with_body = received
+        .iter()
+        .filter(|one| matches!(&one.message, Ok(Message::FirstAttempt(FirstAttempt { body: Some(_), .. }))));
+    assert_eq!((with_body.count(), received.len()), (1, 3));
+}

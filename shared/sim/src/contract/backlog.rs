@@ -122,8 +122,8 @@ pub async fn large_records_count_as_stored_while_they_are_kept(h: &dyn Harness) 
 }
 
 pub async fn first_attempts_count_while_they_are_queued(h: &dyn Harness) {
-    let record = delivery(1, 1);
-    let message = |body| {
+    let (record, other) = (delivery(1, 1), delivery(2, 1));
+    let message = |record: &DeliveryRecord, body| {
         now(Message::FirstAttempt(FirstAttempt {
             key: record.key.clone(),
             event_id: record.event_id.clone(),
@@ -135,13 +135,13 @@ pub async fn first_attempts_count_while_they_are_queued(h: &dyn Harness) {
             trace: None,
         }))
     };
-    let inline = message(Some(Bytes::from_static(b"0123456789")));
+    let inline = message(&record, Some(Bytes::from_static(b"0123456789")));
     h.queue().send(QueueName::First, vec![inline]).await.unwrap();
     assert_eq!(waiting(h).await, sum(&[(1, 10)]));
     // A fan-out stores the body once, apart from its messages.
-    let body = (BodyKey::of(&record.key), Bytes::from_static(b"01234"));
+    let body = (BodyKey::of(&other.key), Bytes::from_static(b"01234"));
     h.store().put_bodies(vec![body], at(1_000_000)).await.unwrap();
-    h.queue().send(QueueName::First, vec![message(None)]).await.unwrap();
+    h.queue().send(QueueName::First, vec![message(&other, None)]).await.unwrap();
     assert_eq!(waiting(h).await, sum(&[(1, 15)]));
     assert_eq!(h.backlog().bytes(&record.key.tenant).await.unwrap(), Some(15));
 }

@@ -118,7 +118,12 @@ mod tests {
     fn received(count: usize) -> Vec<Received> {
         let message =
             Message::Job { tenant: "default".into(), id: JobId::new([1; 16]), step: None, links: 0 };
-        let one = Received { message: Ok(message), receipt: Receipt(String::new()), receive_count: 1 };
+        let one = Received {
+            message: Ok(message),
+            receipt: Receipt(String::new()),
+            receive_count: 1,
+            body_is_stored: false,
+        };
         vec![one; count]
     }
 

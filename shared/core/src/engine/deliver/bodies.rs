@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::super::{Engine, Result, Unavailable};
 use super::body_cache::Place;
+use super::first::FirstMessage;
 use crate::ports::{BodyKey, StoreError};
-use crate::records::FirstAttempt;
 
 /// Bodies that were loaded for a batch, or why they could not be.
 pub(super) struct Bodies(HashMap<BodyKey, Result<Bytes>>);
@@ -71,9 +71,9 @@ impl Engine {
     }
 
     /// A delivery that gets a record needs its body in the store, because its message is deleted.
-    pub(super) async fn store_inline_body(&self, message: &FirstAttempt) -> Result<()> {
-        let Some(body) = &message.body else { return Ok(()) };
-        let body = vec![(BodyKey::of(&message.key), body.clone())];
+    pub(super) async fn store_only_body(&self, first: &FirstMessage) -> Result<()> {
+        let Some(body) = first.only_body() else { return Ok(()) };
+        let body = vec![(BodyKey::of(&first.message.key), body.clone())];
         Ok(self.ports.store.put_bodies(body, self.body_remove_at()).await?)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use futures_util::future::{join, join_all, join3};
 
 use super::super::recover::ParkedUrls;
@@ -25,9 +26,15 @@ const SUSPICIOUS_RECEIVES: u32 = 3;
 pub(super) struct FirstMessage {
     pub(super) message: FirstAttempt,
     pub(super) receive_count: u32,
+    pub(super) body_is_stored: bool,
 }
 
 impl FirstMessage {
+    /// A body that is nowhere else: if the message is deleted, it is gone.
+    pub(super) fn only_body(&self) -> Option<&Bytes> {
+        self.message.body.as_ref().filter(|_| !self.body_is_stored)
+    }
+
     /// How often its attempt may have been made without counting: as often as it was received before, because it has no record that
     /// would tell.
     fn spared(&self) -> u32 {
@@ -85,7 +92,7 @@ impl Engine {
     }
 
     async fn classify(&self, first: FirstMessage) -> Result<Classified> {
-        let FirstMessage { message, receive_count } = &first;
+        let FirstMessage { message, receive_count, .. } = &first;
         if *receive_count <= 1 && !message.again {
             return Ok(Classified::New(first));
         }
@@ -116,7 +123,7 @@ impl Engine {
             Admission::Dead(reason) => self.dead_record(message, &context, reason)?,
         };
         record.progress.spared = first.spared();
-        self.store_new(message, record).await
+        self.store_new(first, record).await
     }
 
     async fn deliver_new(&self, batch: Vec<(Slot, FirstMessage)>, until_real: Timestamp) -> Handled {
@@ -136,7 +143,7 @@ impl Engine {
         for (slot, first) in batch {
             match self.prepare(&first, &context, &bodies) {
                 Ok(Prepared::Attempt(one)) => ready.push((slot, *one)),
-                Ok(Prepared::HoldBack(record)) => held_back.push((slot, first.message, *record)),
+                Ok(Prepared::HoldBack(record)) => held_back.push((slot, first, *record)),
                 Ok(Prepared::SendToSlowQueue) => slow.push((slot, first)),
                 Err(error) => handled.push((slot, Err(error))),
             }
@@ -183,7 +190,7 @@ impl Engine {
         };
         let mut record = self.new_record(message, &subscription.url_id, subscription.url.clone());
         record.progress.spared = first.spared();
-        let (delivery, body_is_inline) = (Loaded::not_stored(record), message.body.is_some());
+        let (delivery, body_is_inline) = (Loaded::not_stored(record), first.only_body().is_some());
         Ok(Prepared::Attempt(Box::new(Ready { delivery, body, subscription, allowed_by, body_is_inline })))
     }
 
@@ -209,13 +216,13 @@ impl Engine {
     }
 
     /// Records what may not be attempted, parked or dead.
-    async fn hold_back(&self, held_back: Vec<(Slot, FirstAttempt, DeliveryRecord)>) -> Handled {
+    async fn hold_back(&self, held_back: Vec<(Slot, FirstMessage, DeliveryRecord)>) -> Handled {
         let parked = held_back.iter().filter(|(_, _, record)| record.progress.state == DeliveryState::Parked);
         let parked_at: ParkedUrls =
             parked.map(|(_, _, record)| (record.key.tenant.clone(), record.url_id.clone())).collect();
-        let stored = join_all(held_back.into_iter().map(async |(slot, message, record)| {
+        let stored = join_all(held_back.into_iter().map(async |(slot, first, record)| {
             let is_parked = record.progress.state == DeliveryState::Parked;
-            (slot, is_parked, self.store_new(&message, record).await)
+            (slot, is_parked, self.store_new(&first, record).await)
         }))
         .await;
         let rechecked = self.recheck_urls(parked_at).await;
@@ -227,8 +234,8 @@ impl Engine {
     }
 
     /// Stores the body before the record. If the delivery got a record in the meantime, that is left as it is.
-    async fn store_new(&self, message: &FirstAttempt, record: DeliveryRecord) -> Result<()> {
-        self.store_inline_body(message).await?;
+    async fn store_new(&self, first: &FirstMessage, record: DeliveryRecord) -> Result<()> {
+        self.store_only_body(first).await?;
         self.repository.create_delivery(record).await?;
         Ok(())
     }

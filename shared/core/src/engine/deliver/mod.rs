@@ -35,10 +35,10 @@ impl Engine {
     pub async fn handle(&self, batch: Vec<Received>, until_real: Timestamp) -> Vec<Settlement> {
         let (mut batch, messages) = Batch::new(batch);
         let (mut firsts, mut tickets, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        for (slot, Received { message, receive_count, .. }) in messages {
+        for (slot, Received { message, receive_count, body_is_stored, .. }) in messages {
             match message {
                 Ok(Message::FirstAttempt(message)) => {
-                    firsts.push((slot, FirstMessage { message, receive_count }));
+                    firsts.push((slot, FirstMessage { message, receive_count, body_is_stored }));
                 }
                 Ok(Message::Delivery(ticket)) => {
                     tickets.push((slot, RetryTicket { ticket, redelivered: receive_count > 1 }));

@@ -133,7 +133,7 @@ impl Mirror {
         self.tenants.entry(Arc::clone(&group.tenant)).or_default().in_memory += 1;
         group.delayed.insert(place);
         // Many large bodies must not take the room of other URLs' messages: bodies beyond the limit stay in the file.
-        let without_body = has_body(&message) && self.bytes + sizes.payload > self.limits.bytes;
+        let without_body = has_body(&message) && self.bytes + sizes.in_memory() > self.limits.bytes;
         if without_body {
             strip_body(&mut message);
         }
@@ -167,7 +167,7 @@ mod tests {
     use crate::options::Options;
     use crate::queue::group::Limits;
 
-    const SIZES: Sizes = Sizes { payload: 100, body: 0 };
+    const SIZES: Sizes = Sizes { payload: 100, body: 0, body_is_stored: false };
 
     fn message(tenant: &str, url: &str) -> Message {
         Message::Probe { tenant: tenant.into(), url_id: UrlId::of(url) }

@@ -352,12 +352,13 @@ fn hand_out(id: i64, entry: &mut Entry, until: Timestamp, taken: &mut Taken) {
         entry.stored = entry.received - 1;
         taken.counts.push((id, entry.stored));
     }
-    if entry.without_body {
+    if entry.without_body && !entry.sizes.body_is_stored {
         taken.without_body.push((taken.received.len(), id));
     }
     taken.received.push(Received {
         message: entry.message.clone(),
         receipt: Receipt(format!("{id}.{}", entry.received)),
         receive_count: entry.received,
+        body_is_stored: entry.sizes.body_is_stored,
     });
 }
