@@ -139,7 +139,7 @@ fn summary(why: &Explanation) -> String {
                 .to_owned()
         }
         (Verdict::UnknownEvent, _) => {
-            "There is no such event: it was never accepted, it matched no subscription, or it has been removed.".to_owned()
+            "There is no such event: it was never accepted, or it has been removed, or it matched no subscription and only trouble is logged.".to_owned()
         }
         (Verdict::UnknownSubscription, _) => {
             "There is no such subscription: it was deleted, or it never existed.".to_owned()

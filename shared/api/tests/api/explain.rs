@@ -109,6 +109,24 @@ async fn what_was_not_sent_says_why() {
     assert_eq!(explain(&world, "e1", &json!({"id": "x"})).await["verdict"], "unknown_subscription");
 }
 
+/// The body of an event that no subscription took was not stored, and which filter refused it could not be told.
+#[tokio::test]
+async fn an_event_that_no_subscription_took_says_which_filter_refused_it() {
+    let world = World::new();
+    let filter = json!({"field": "data.total", "op": "gt", "value": 100});
+    let body = json!({"url": "https://receiver.example/b", "event_types": ["order.*"], "filters": [filter]});
+    let filtered = subscribe(&world, body).await;
+    post(&world, "given", json!({"total": 7})).await;
+    let generated = json!({"type": "order.paid", "data": {"total": 8}}).to_string();
+    let generated = world.post("/v1/events", generated).await.expect(StatusCode::ACCEPTED);
+    assert_eq!(generated["deliveries"], 0);
+    for (id, found) in [("given", 7), (generated["id"].as_str().unwrap(), 8)] {
+        let refused = explain(&world, id, &filtered).await;
+        assert_eq!(refused["verdict"], "refused_by_filter", "{refused}");
+        assert_eq!(refused["refused_by"], json!({"filter": filter, "found": found, "is_missing": false}));
+    }
+}
+
 #[tokio::test]
 async fn both_ids_are_required_and_other_tenants_have_none_of_them() {
     let world = World::new();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::subscription_cache::WORK_AT_ONCE;
+use super::subscription_cache::{Recipients, WORK_AT_ONCE};
 use super::{AcceptError, Accepted, Incoming, NewEvent, Resolved};
 use crate::engine::repository::typed;
 use crate::engine::{Engine, Loaded, Result};
@@ -141,7 +141,7 @@ impl Engine {
     ) -> Incoming {
         let Start { id, accepted_at, expect, again } = start;
         let body = event.body(&id, accepted_at);
-        let recipients =
+        let Recipients { members: recipients, are_refused: is_refused } =
             self.find_recipients(tenant, subscriptions, (&event.event_type, &body), at_once).await;
         let lease_until_real = self.ports.clock.now_real() + self.settings.function_timeout;
         let record = EventRecord {
@@ -156,7 +156,7 @@ impl Engine {
             remove_at: Some(accepted_at + self.settings.schedule.lifetime + self.settings.keep),
             id,
         };
-        Incoming { record, body, recipients, expect, again, trace: event.trace.clone() }
+        Incoming { record, body, recipients, is_refused, expect, again, trace: event.trace.clone() }
     }
 }
 

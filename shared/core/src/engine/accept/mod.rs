@@ -10,7 +10,7 @@ mod subscription_cache;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join;
+use futures_util::future::join3;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -150,6 +150,8 @@ struct Incoming {
     record: EventRecord,
     body: Bytes,
     recipients: Vec<Arc<Member>>,
+    /// Filters alone kept it from all subscriptions.
+    is_refused: bool,
     /// What the event's record must be before it is written. `None`: the producer gave no id, so there is none to protect.
     expect: Option<Expect>,
     /// Its deliveries may have been queued before.
@@ -311,12 +313,16 @@ impl Engine {
         let mut inline_bytes = 0;
         let mut unleased = Vec::new();
         let mut leased = Vec::new();
+        let mut refused = Vec::new();
         for new in new_events(resolved) {
             // The key of a generated id can be computed, so the cheapest log does without a record of the event.
             match (new.expect.is_some(), self.settings.delivery_log) {
                 (true, _) => leased.extend(done_records(new)),
                 (false, DeliveryLog::All) => unleased.extend(done_records(new)),
                 (false, DeliveryLog::Trouble) => {}
+            }
+            if new.is_refused && self.settings.delivery_log == DeliveryLog::All {
+                refused.push((BodyKey::new(&new.record.tenant, &new.record.event_key), new.body.clone()));
             }
             let fits = inline_bytes + new.inline_bytes() <= MAX_POST_BYTES || new.recipients.len() == 1;
             if new.needs_fan_out() || !fits {
@@ -327,9 +333,15 @@ impl Engine {
             }
         }
         // At the same time, because an embedded store then needs only one flush for both.
-        let (sent, stored) = join(self.send_first_attempts(messages), self.store_events(unleased)).await;
+        let (sent, stored, kept) = join3(
+            self.send_first_attempts(messages),
+            self.store_events(unleased),
+            self.keep_refused(refused),
+        )
+        .await;
         sent?;
         stored?;
+        kept?;
         // Phase two of a given id: done, only now that its deliveries are queued.
         self.store_events(leased).await
     }
@@ -350,6 +362,14 @@ impl Engine {
             0 => Ok(()),
             unstored => Err(Unavailable::EventsNotStored(unstored)),
         }
+    }
+
+    /// Bodies that are not sent to anyone, so that a caller who asks why can be told which filter refused them.
+    async fn keep_refused(&self, bodies: Vec<(BodyKey, Bytes)>) -> Result<()> {
+        if bodies.is_empty() {
+            return Ok(());
+        }
+        Ok(self.ports.store.put_bodies(bodies, self.body_remove_at()).await?)
     }
 
     async fn start_fan_out(&self, new: &Incoming) -> Result<Outgoing> {

@@ -120,6 +120,13 @@ impl Known {
     }
 }
 
+/// The subscriptions that get an event.
+pub(super) struct Recipients {
+    pub(super) members: Vec<Arc<Member>>,
+    /// There are none, and only because of filters.
+    pub(super) are_refused: bool,
+}
+
 impl Engine {
     /// The tenant's subscriptions as of this version or later. The version is read first, so that one made a moment ago counts:
     /// a change in between is loaded early, never missed.
@@ -242,12 +249,12 @@ impl Engine {
         subscriptions: &SubscriptionIndex,
         (event_type, body): (&str, &[u8]),
         at_once: &mut usize,
-    ) -> Vec<Arc<Member>> {
+    ) -> Recipients {
         let mut search = subscriptions.search(event_type, body);
         if !search.step(at_once) {
             self.work_in_turns(tenant, || search.step(&mut { WORK_PER_TURN })).await;
         }
-        search.matched()
+        Recipients { are_refused: search.is_refused(), members: search.matched() }
     }
 }
 

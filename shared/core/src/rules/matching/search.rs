@@ -58,6 +58,12 @@ impl<'i, 'e> Search<'i, 'e> {
         self.follow_branches(work) && self.collect_candidates(work) && self.ask_candidates(work)
     }
 
+    /// Whether filters have kept the event from every subscription that wants its type, once the search is over.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.matched.is_empty() && self.leaves.iter().any(|leaf| leaf.has_filters())
+    }
+
     /// Those that select the event, in the order of their ids, once the search is over.
     #[must_use]
     pub fn matched(self) -> Vec<Arc<Member>> {
