@@ -14,6 +14,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use url::Url;
 
 use super::api::{Api, path};
@@ -59,9 +60,11 @@ pub(super) async fn run(command: Listen, api: Api, output: Output) -> Result<()>
         None => format!("http://{}/", listener.local_addr()?),
     };
     let new = json!({ "url": url, "event_types": command.event_types, "description": "holdfast listen" });
+    // Before it subscribes, so that a script that ends it leaves no subscription behind.
+    let terminate = signal(SignalKind::terminate())?;
     let subscription = api.post("/v1/subscriptions", &new).await?;
     let id = text(&subscription["id"]);
-    let served = serve(listener, &command, &subscription, &url, output).await;
+    let served = serve(listener, &command, &subscription, &url, output, terminate).await;
     // Also after an error: it would get events that this machine does not take.
     let deleted = api.delete(&path(&["v1", "subscriptions", &id], "")).await;
     served
@@ -74,6 +77,7 @@ async fn serve(
     subscription: &Value,
     url: &str,
     output: Output,
+    mut terminate: Signal,
 ) -> Result<()> {
     let secret = text(&subscription["secret"]);
     if !output.is_json() {
@@ -94,8 +98,11 @@ async fn serve(
     let secret = Webhook::new(&secret).context("the server's secret is not one of Standard Webhooks")?;
     let router = Router::new().fallback(receive).with_state(Arc::new(Receiver { secret, forward, output }));
     axum::serve(listener, router)
-        .with_graceful_shutdown(async {
-            let _ = tokio::signal::ctrl_c().await;
+        .with_graceful_shutdown(async move {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = terminate.recv() => {}
+            }
         })
         .await?;
     Ok(())

@@ -215,6 +215,12 @@ async fn listen_verifies_what_arrives_and_unsubscribes_at_its_end() {
     kill_process(process.pid(), Signal::INT).unwrap();
     assert!(process.exit(Duration::from_secs(30)).await.success());
     assert!(items(&client.json(&["subscriptions"]).await).is_empty());
+
+    // A script ends it by another signal.
+    let mut process = listening(&client, &[]).await;
+    kill_process(process.pid(), Signal::TERM).unwrap();
+    assert!(process.exit(Duration::from_secs(30)).await.success());
+    assert!(items(&client.json(&["subscriptions"]).await).is_empty());
 }
 
 #[tokio::test]
