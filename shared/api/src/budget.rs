@@ -10,8 +10,10 @@ use crate::Problem;
 use crate::auth::KeyHolder;
 use crate::body::MAX_BYTES;
 
-/// For the bodies of all requests at the same time, and for all large responses.
-const MAX_HELD_BYTES: usize = 256_000_000;
+/// For the bodies of all requests at the same time.
+const MAX_BODIES_BYTES: usize = 128_000_000;
+/// For all large responses. Fewer than for bodies: a holder has few requests other than posts at a time.
+const MAX_RESPONSES_BYTES: usize = 64_000_000;
 /// More than the largest page of a list.
 const MAX_RESPONSE_BYTES: usize = 16_000_000;
 /// A holder gets one part of what the others leave, of so many. So however many fill their parts, something is left for the next one.
@@ -83,11 +85,11 @@ struct HeldBytes {
 
 impl Budget {
     pub(crate) fn for_bodies() -> Budget {
-        Budget { what: What::Bodies, max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
+        Budget { what: What::Bodies, max_bytes: MAX_BODIES_BYTES, held: Mutex::default() }
     }
 
     pub(crate) fn for_responses() -> Budget {
-        Budget { what: What::Responses, max_bytes: MAX_HELD_BYTES, held: Mutex::default() }
+        Budget { what: What::Responses, max_bytes: MAX_RESPONSES_BYTES, held: Mutex::default() }
     }
 
     /// Of a new request, which holds nothing yet.

@@ -1,13 +1,10 @@
 //! A tenant's requests that take the processor or the store for a while: few of them are worked on at a time, and the others wait, so
 //! that neither one tenant nor many can keep all threads busy.
 
-use std::future::poll_fn;
 use std::hash::Hash;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::ready;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody, to_bytes};
@@ -16,7 +13,7 @@ use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use holdfast_core::engine::{Gate, GateLimits, Inside, StepTurns, yield_now};
+use holdfast_core::engine::{Gate, GateLimits, Inside, yield_now};
 use holdfast_core::ids::Tenant;
 
 use crate::auth::KeyHolder;
@@ -45,9 +42,6 @@ const MAX_UNCOUNTED_BYTES: u64 = 64_000;
 
 /// The turns of all tenants.
 pub(crate) struct Turns {
-    /// Before the threads. A task that is ready to run waits for all that were ready before it, whosever they are. So a request is made
-    /// ready only in its turn.
-    threads: Gate<KeyHolder>,
     small_bodies: Gate<KeyHolder>,
     large_bodies: Gate<KeyHolder>,
     posts: Gate<Tenant>,
@@ -61,13 +55,11 @@ fn gate<K: Clone + Eq + Hash>(in_all: usize, per_holder: usize) -> Gate<K> {
 impl Default for Turns {
     fn default() -> Turns {
         // Half of the processor is left for everything else.
-        let all_threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let threads = all_threads.div_ceil(2);
+        let threads = std::thread::available_parallelism().map_or(1, NonZero::get).div_ceil(2);
         let bodies = |in_all| gate(in_all, PARSED_BODIES);
         // Many of these wait for something else than this machine, such as a receiver.
         let of_a_tenant = |per_holder| gate(usize::MAX, per_holder);
         Turns {
-            threads: gate(all_threads, all_threads),
             small_bodies: bodies(SMALL_BODIES),
             large_bodies: bodies(threads),
             posts: of_a_tenant(POSTS),
@@ -77,20 +69,6 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Runs a request. Once its key is known, it has a thread only when it is the turn of the key's holder, each time until it waits for
-    /// something.
-    async fn run<T>(&self, slot: &TurnSlot, request: impl Future<Output = T>) -> T {
-        let mut request = pin!(request);
-        let mut turns = StepTurns::default();
-        poll_fn(|context| {
-            // Without a key, a request is answered at once.
-            let Some(holder) = slot.holder() else { return request.as_mut().poll(context) };
-            let _turn = ready!(turns.poll_enter(&self.threads, &holder, context));
-            request.as_mut().poll(context)
-        })
-        .await
-    }
-
     /// Parses or writes a body of this size, when it is the turn of its holder: a large one on a thread of its own.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
@@ -161,7 +139,7 @@ impl TurnSlot {
         Ok(())
     }
 
-    /// The key of the request is valid. The request waits for the turn of its holder.
+    /// The key of the request is valid. From here on, a host that lets its connections take turns polls this one in the turn of the holder.
     pub(crate) async fn set_holder(parts: &mut Parts, holder: &KeyHolder) {
         TurnSlot::of(parts).lock().holder = Some(holder.clone());
         yield_now().await;
@@ -205,7 +183,7 @@ pub(crate) async fn keep_until_sent(
     // The query may hold what a person searches for, so it is not logged.
     let named = tracing::enabled!(tracing::Level::DEBUG)
         .then(|| (request.method().clone(), request.uri().path().to_owned()));
-    let response = app.turns.run(&slot, next.run(request)).await;
+    let response = next.run(request).await;
     if let Some((method, path)) = named {
         let holder = slot.holder();
         tracing::debug!(%method, path, status = response.status().as_u16(), ?holder, "api.request");
@@ -228,52 +206,5 @@ pub(crate) async fn keep_until_sent(
             Body::from(Bytes::from_owner(Unsent { bytes, _turn: turn, _held: held })),
         ),
         Err(over) => held.problem(over).into_response(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use futures_util::FutureExt;
-
-    use super::*;
-
-    /// A request that knows its key after the first step and then takes `steps` more.
-    async fn request(slot: TurnSlot, holder: &KeyHolder, steps: usize, taken: &AtomicUsize) {
-        slot.lock().holder = Some(holder.clone());
-        for _ in 0..steps {
-            yield_now().await;
-            taken.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    #[test]
-    fn of_many_requests_only_a_few_are_ready_and_tenants_take_turns() {
-        let turns = Turns { threads: gate(1, 1), ..Turns::default() };
-        let [many, one] = ["many", "one"].map(|name| KeyHolder::Tenant(name.into()));
-        let (taken_by_many, taken_by_one) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let start = |holder, taken| {
-            let slot = TurnSlot::default();
-            let turns = &turns;
-            Box::pin(async move { turns.run(&slot, request(slot.clone(), holder, 1, taken)).await })
-        };
-        // The place in the line is taken by the second poll: the first one finds the key.
-        let mut running: Vec<_> = (0..50).map(|_| start(&many, &taken_by_many)).collect();
-        running.push(start(&one, &taken_by_one));
-        assert!(running.iter_mut().all(|request| request.now_or_never().is_none()));
-        let busy = turns.threads.enter(&many, 1).now_or_never();
-        assert!(busy.is_some() && running.iter_mut().all(|request| request.now_or_never().is_none()));
-        assert_eq!(taken_by_many.load(Ordering::Relaxed), 0, "a thread is taken");
-        drop(busy);
-        let ready = running.iter_mut().rposition(|request| request.now_or_never().is_some());
-        assert_eq!(ready, Some(50), "the tenant that had nothing yet is next");
-        running.truncate(50);
-        let ended = running.iter_mut().map(|request| request.now_or_never()).filter(Option::is_some).count();
-        assert_eq!(
-            (ended, taken_by_many.load(Ordering::Relaxed)),
-            (50, 50),
-            "each leaves the thread to the next"
-        );
     }
 }

@@ -93,7 +93,7 @@ fn prepare(connection: &mut Connection, file: &Path) -> rusqlite::Result<Result<
          PRAGMA synchronous = FULL;
          PRAGMA wal_autocheckpoint = 0;
          PRAGMA journal_size_limit = 67108864;
-         PRAGMA cache_size = -65536;
+         PRAGMA cache_size = -32768;
          PRAGMA temp_store = MEMORY;",
     )?;
     connection.set_prepared_statement_cache_capacity(64);

@@ -37,8 +37,8 @@ impl Default for Options {
             retry_concurrency: usize::MAX,
             memory_messages: 100_000,
             group_messages: 1_000,
-            memory_bytes: 64 << 20,
-            in_flight_bytes: 64 << 20,
+            memory_bytes: 48 << 20,
+            in_flight_bytes: 48 << 20,
             keep_bodies: None,
             readers: 4,
         }

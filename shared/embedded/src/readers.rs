@@ -10,9 +10,9 @@ use crate::error::{Failure, OpenError};
 use crate::files::Watch;
 use crate::read_pool::ReadPool;
 
-/// What a connection keeps in memory, in KiB: more for those that read the same records again and again.
-const CACHE_KIB: u32 = 16_384;
-const POOL_CACHE_KIB: u32 = 4_096;
+/// What a connection keeps in memory, in KiB. Enough for what one read needs: SQLite forgets all of it when something was written since
+/// the last read, and records that are read again and again have a cache of their own.
+const CACHE_KIB: u32 = 4_096;
 
 /// Read-only connections. Each read sees everything that was committed before it started.
 ///
@@ -32,23 +32,23 @@ impl Readers {
         count: usize,
         clock: Arc<dyn Clock>,
     ) -> Result<Readers, OpenError> {
-        let open = |cache_kib: u32| {
+        let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let connection = Connection::open_with_flags(&database.file, flags)?;
             // The marker decides when the write-ahead log may go, and not who closes the file last.
             connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            connection.execute_batch(&format!("PRAGMA cache_size = -{cache_kib};"))?;
+            connection.execute_batch(&format!("PRAGMA cache_size = -{CACHE_KIB};"))?;
             connection.set_prepared_statement_cache_capacity(32);
             Ok(connection)
         };
-        let open_all = |cache_kib| {
-            let all: rusqlite::Result<Vec<_>> = (0..count.max(1)).map(|_| open(cache_kib)).collect();
+        let open_all = || {
+            let all: rusqlite::Result<Vec<_>> = (0..count.max(1)).map(|_| open()).collect();
             all.map_err(|e| failed(&database.file, &e))
         };
-        let pool = ReadPool::start(open_all(POOL_CACHE_KIB)?, clock)
+        let pool = ReadPool::start(open_all()?, clock)
             .map_err(|e| OpenError::Failed { file: database.file.clone(), why: e.to_string() })?;
         Ok(Readers {
-            connections: open_all(CACHE_KIB)?.into_iter().map(Mutex::new).collect(),
+            connections: open_all()?.into_iter().map(Mutex::new).collect(),
             turn: AtomicUsize::new(0),
             watch: Arc::clone(&database.watch),
             pool,

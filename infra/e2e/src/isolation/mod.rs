@@ -10,6 +10,7 @@ mod disabled_url;
 mod event_types;
 mod filters;
 mod flood;
+mod hoarders;
 mod hostile_answers;
 mod idle_connections;
 mod large_reads;
@@ -76,6 +77,7 @@ pub fn all() -> Vec<Attack> {
         attack!(signatures, 600),
         attack!(state_changes, 300),
         attack!(large_reads, 300),
+        attack!(hoarders, 400),
     ]
 }
 

@@ -9,8 +9,8 @@ use tokio::sync::Notify;
 
 use super::holders::{Holders, MAX_PER_HOLDER};
 
-/// So many requests without a valid key are answered on one connection. Every connection has the same share of the threads, so a stranger
-/// who keeps thousands busy would delay everyone else's; to open new ones takes longer.
+/// So many requests without a valid key are answered on one connection. A stranger who keeps thousands busy would delay other strangers, and
+/// every client is one until it has shown its key; to open new ones takes longer.
 const MAX_REQUESTS_OF_STRANGER: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

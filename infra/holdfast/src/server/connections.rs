@@ -156,6 +156,8 @@ impl Open {
 pub(super) struct Place {
     connections: Arc<Connections>,
     id: u64,
+    /// An address, or a network of IPv6.
+    pub(super) peer: IpAddr,
     pub(super) activity: Arc<Activity>,
 }
 
@@ -205,7 +207,7 @@ impl Connections {
         }
         let activity = Arc::new(Activity::new(&self.steps, &self.holders));
         let id = open.insert(peer, Arc::clone(&activity));
-        Some(Place { connections: Arc::clone(self), id, activity })
+        Some(Place { connections: Arc::clone(self), id, peer, activity })
     }
 
     fn make_room(&self, open: &mut Open, choose: impl FnOnce(&mut Open) -> Option<u64>) -> bool {

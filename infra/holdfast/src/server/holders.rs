@@ -1,5 +1,4 @@
-//! How many connections the holder of a key has. Every connection has the same share of the threads, so one with thousands would delay
-//! everyone else, whatever it asks for.
+//! How many connections the holder of a key has. One with thousands would leave few to the others, and each takes memory.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;

@@ -9,6 +9,7 @@ mod head;
 mod holders;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,6 +20,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, StatusCode};
+use holdfast_core::engine::yield_now;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
@@ -26,6 +28,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
 use accept::Accepted;
@@ -33,6 +36,7 @@ use activity::{Activity, Phase};
 pub(crate) use connections::{Bounds, CLOSING_PARTS, Connections};
 pub(crate) use deadlines::Deadlines;
 use deadlines::{TimedBody, TimedStream};
+use turns::ConnectionTurns;
 
 /// Several times what a client sends, and more than API Gateway takes. Bounds the memory that a peer without a key can use, because no more than
 /// this is read ahead; the buffer for it has up to three times as much room.
@@ -64,6 +68,7 @@ pub(crate) fn serve(
 
 async fn answer(mut accepted: mpsc::UnboundedReceiver<Accepted>, router: Router, deadlines: Deadlines) {
     let running = GracefulShutdown::new();
+    let turns = ConnectionTurns::new(Handle::current().metrics().num_workers());
     let mut http = http1::Builder::new();
     // The stream times the head itself, because hyper's deadline for it includes the time between two requests.
     http.timer(TokioTimer::new()).header_read_timeout(deadlines.idle).max_header_size(MAX_HEAD_BYTES);
@@ -80,8 +85,8 @@ async fn answer(mut accepted: mpsc::UnboundedReceiver<Accepted>, router: Router,
             let answered = router.call(request.map(timed));
             let activity = Arc::clone(&activity);
             async move {
-                // A peer that sends many requests ahead would otherwise keep a thread busy for many of them at a time.
-                tokio::task::yield_now().await;
+                // Each request has a turn of its own: a peer that sends many ahead would otherwise keep a thread busy for many of them.
+                yield_now().await;
                 let mut response = answered.await;
                 activity.request_answered();
                 if let Ok(response) = &mut response
@@ -93,6 +98,7 @@ async fn answer(mut accepted: mpsc::UnboundedReceiver<Accepted>, router: Router,
             }
         });
         let connection = running.watch(http.serve_connection(TokioIo::new(stream), service));
+        let connection = turns.run(place.peer, &place.activity, connection);
         tokio::spawn(async move {
             run_until_displaced(connection, &place.activity).await;
             drop(place);

@@ -1,7 +1,8 @@
 use std::future;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Extension;
@@ -452,4 +453,35 @@ async fn a_connection_without_a_valid_key_is_closed_after_a_few_requests() {
         let answer = ask(&mut customer, b"GET /key/7 HTTP/1.1\r\nhost: x\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 200") && !answer.contains("close"), "{request}: {answer}");
     }
+}
+
+/// Connections that always had the next request ready delayed the requests of others, each by all of theirs.
+#[tokio::test]
+async fn a_request_does_not_wait_for_what_other_tenants_have_sent_ahead() {
+    const TENANTS: usize = 8;
+    const CONNECTIONS: usize = 400;
+    let answered = Arc::new(AtomicUsize::new(0));
+    let (counted, shown) = (Arc::clone(&answered), answered);
+    let router = Router::new()
+        .route("/key/{holder}", get(use_key))
+        .route("/ahead", get(|| async move { counted.fetch_add(1, Ordering::Relaxed).to_string() }))
+        .route("/before", get(|| async move { shown.load(Ordering::Relaxed).to_string() }));
+    let server = Server::start(router, WIDE, PATIENT).await;
+    let mut connections = Vec::new();
+    for n in 0..=CONNECTIONS {
+        let mut stream = server.connect().await;
+        let holder = if n < CONNECTIONS { 1 + n % TENANTS } else { 1 + TENANTS };
+        let request = format!("GET /key/{holder} HTTP/1.1\r\nhost: x\r\n\r\n");
+        assert!(ask(&mut stream, request.as_bytes()).await.starts_with("HTTP/1.1 200"));
+        connections.push(stream);
+    }
+    let mut last = connections.pop().unwrap();
+    // Until the last request is sent, this test keeps the only thread of the runtime.
+    let mut ahead: Vec<_> = connections.into_iter().map(|stream| stream.into_std().unwrap()).collect();
+    for stream in &mut ahead {
+        stream.write_all(&b"GET /ahead HTTP/1.1\r\nhost: x\r\n\r\n".repeat(20)).unwrap();
+    }
+    let answer = ask(&mut last, b"GET /before HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let before: usize = answer.rsplit("\r\n").next().unwrap().parse().unwrap();
+    assert!(before < CONNECTIONS / 4, "{before} requests that were sent ahead were answered before");
 }

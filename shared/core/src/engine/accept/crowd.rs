@@ -9,11 +9,11 @@ const LARGE_INDEX_BYTES: u64 = 1 << 20;
 
 /// Posts whose messages are many, each of them with about a kilobyte beside its body until the queue has stored it, or whose messages hold
 /// many bytes: each has a copy of its body.
-const WITH_MANY_MESSAGES: GateLimits = GateLimits { in_all: 16, per_holder: 2, one_each: true };
+const WITH_MANY_MESSAGES: GateLimits = GateLimits { in_all: 8, per_holder: 2, one_each: true };
 const MANY_MESSAGES: usize = 500;
 const MANY_BYTES: usize = 512_000;
 /// Posts with fewer bytes than that, and more than most have.
-const WITH_SOME_BYTES: GateLimits = GateLimits { in_all: 64, per_holder: 8, one_each: true };
+const WITH_SOME_BYTES: GateLimits = GateLimits { in_all: 32, per_holder: 8, one_each: true };
 const SOME_BYTES: usize = 64_000;
 
 /// Posts whose events may have many recipients in all: those stay in memory from the search until they are queued.
