@@ -196,9 +196,12 @@ mod tests {
         let url = format!("https://{}/", listener.local_addr().unwrap());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                if let Ok(stream) = acceptor.accept(stream).await {
-                    respond(stream).await;
-                }
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    if let Ok(stream) = acceptor.accept(stream).await {
+                        respond(stream).await;
+                    }
+                });
             }
         });
         (url, certificate)
