@@ -13,15 +13,14 @@ use lambda_runtime::service_fn;
 
 const NAME: &str = "holdfast-deliver";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    start::exit(NAME, run().await)
+fn main() -> ExitCode {
+    start::run(NAME, run())
 }
 
 async fn run() -> Result<(), Faults> {
     let DeliverConfig { common: config, trigger, events_topic } = DeliverConfig::read(environment)?;
     let function_timeout = config.settings.function_timeout;
-    let cloud = start::connect(NAME, config, function_timeout).await;
+    let cloud = start::connect(NAME, config, function_timeout);
     let mut engine = cloud.engine(holdfast_egress::sender)?;
     if let Some(feed) = cloud.feed(events_topic.as_deref()) {
         engine = engine.with_feed(feed);

@@ -9,11 +9,9 @@ use std::sync::Arc;
 use holdfast_api::{App, BuiltIn, Keys};
 use holdfast_aws::gateway;
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     gateway::serve_api("holdfast-ingest", holdfast_egress::sender, |engine, key| {
         let operator = BuiltIn::operator(key.name, &key.key, key.description, key.change);
         holdfast_api::router(Arc::new(App::new(engine, Keys::new(vec![operator]))))
     })
-    .await
 }

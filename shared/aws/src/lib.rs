@@ -13,6 +13,7 @@ mod feed;
 pub mod fuzz;
 #[cfg(feature = "api")]
 pub mod gateway;
+mod https;
 pub mod logging;
 pub mod metrics;
 #[cfg(feature = "api")]

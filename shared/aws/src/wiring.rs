@@ -31,8 +31,9 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    pub async fn connect(config: Config, function_timeout: Duration) -> Cloud {
-        let sdk = connect::from_environment(timeouts(function_timeout)).await;
+    #[must_use]
+    pub fn connect(config: Config, function_timeout: Duration) -> Cloud {
+        let sdk = connect::from_environment(timeouts(function_timeout));
         let urls = config.queue_urls.clone();
         let queue = SqsQueue::new(aws_sdk_sqs::Client::new(&sdk), urls, config.time_scale);
         Cloud {

@@ -22,7 +22,7 @@ use crate::{flush_activity, metrics, start};
 
 /// Runs a function that serves the API, until the process ends: reads the configuration and the operator key, and answers API
 /// Gateway's events by the service that `router` builds over the engine.
-pub async fn serve_api<S, B, E>(
+pub fn serve_api<S, B, E>(
     function: &str,
     sender: impl FnOnce(Duration, EgressPolicy, Arc<dyn Clock>) -> Result<Arc<dyn Sender>, E>,
     router: impl FnOnce(Arc<Engine>, OperatorKey) -> S,
@@ -34,7 +34,7 @@ where
 {
     let run = async {
         let ApiConfig { common, operator_secret } = ApiConfig::read(environment)?;
-        let cloud = start::connect(function, common, TIMEOUT).await;
+        let cloud = start::connect(function, common, TIMEOUT);
         let key = operator_key::fetch(&cloud.sdk, &operator_secret).await?;
         let engine = Arc::new(cloud.engine(sender)?);
         let service = router(Arc::clone(&engine), key);
@@ -48,7 +48,7 @@ where
         });
         lambda_runtime::run(handle).await.map_err(|error| Faults::of("the runtime ended", &*error))
     };
-    start::exit(function, run.await)
+    start::run(function, run)
 }
 
 pub async fn answer<S, B>(service: S, event: Box<RawValue>) -> Result<Reply, Diagnostic>
