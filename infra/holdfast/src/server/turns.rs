@@ -15,9 +15,6 @@ use holdfast_core::engine::{Entering, Gate, GateLimits, Inside};
 
 use super::activity::Activity;
 
-/// So many connections are ready at a time, for each thread: enough that no thread runs out of them between two, and few enough that all of
-/// them have had their turn in about a millisecond.
-const READY_PER_THREAD: usize = 8;
 /// Strangers are told apart by this many groups of addresses. Without a bound, one with a new address for each connection would have
 /// a new turn for each.
 const STRANGER_GROUPS: u64 = 16;
@@ -50,11 +47,9 @@ pub(super) struct ConnectionTurns {
 }
 
 impl ConnectionTurns {
-    pub(super) fn new(threads: usize) -> ConnectionTurns {
-        ConnectionTurns::with_ready(threads.saturating_mul(READY_PER_THREAD))
-    }
-
-    fn with_ready(in_all: usize) -> ConnectionTurns {
+    /// As many connections are ready at a time as there are threads: the one that has had its turn makes the next one ready. With more, the
+    /// attempts, which share the threads, would wait behind all of them.
+    pub(super) fn new(in_all: usize) -> ConnectionTurns {
         let limits = GateLimits { in_all, per_holder: in_all, one_each: false };
         ConnectionTurns { gate: Arc::new(Gate::new(limits)), groups: RandomState::new() }
     }
@@ -290,7 +285,7 @@ mod tests {
 
     #[test]
     fn of_many_connections_few_are_ready_and_those_of_another_tenant_are_next() {
-        let turns = ConnectionTurns::with_ready(2);
+        let turns = ConnectionTurns::new(2);
         let order = &RefCell::new(Vec::new());
         let holders = [vec![1; 50], vec![2]].concat().into_iter();
         let mut all: Vec<_> = holders
@@ -315,7 +310,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_has_more_to_do_is_behind_another_tenant() {
-        let turns = ConnectionTurns::with_ready(1);
+        let turns = ConnectionTurns::new(1);
         let (order, more) = (RefCell::new(Vec::new()), Cell::new(3));
         let again = |waker: &Waker| {
             order.borrow_mut().push("many requests");
@@ -336,7 +331,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_gone_leaves_its_turn_to_others() {
-        let turns = ConnectionTurns::with_ready(1);
+        let turns = ConnectionTurns::new(1);
         let mut all: Vec<_> = (1..=3).map(|holder| connect(&turns, PEER, holder, |_| {})).collect();
         all.iter_mut().for_each(Connection::poll);
         all.iter().for_each(Connection::wake);
@@ -354,7 +349,7 @@ mod tests {
     #[test]
     fn strangers_with_a_new_address_each_time_do_not_keep_a_tenant_out() {
         const TURNS: u32 = 2_000;
-        let turns = ConnectionTurns::with_ready(1);
+        let turns = ConnectionTurns::new(1);
         let of_tenant = Cell::new(0);
         let always = |waker: &Waker| {
             of_tenant.set(of_tenant.get() + 1);
