@@ -17,9 +17,9 @@ use super::activity::Activity;
 
 /// Strangers are told apart by this many groups of addresses. Without a bound, one with a new address for each connection would have
 /// a new turn for each.
-const STRANGER_GROUPS: u64 = 16;
+const STRANGER_GROUPS: u64 = 32;
 /// A stranger's turn counts as so many, so that all groups together have at most as many turns as eight tenants.
-const STRANGER_COST: u64 = 2;
+const STRANGER_COST: u64 = 4;
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -203,6 +203,7 @@ impl<F> Drop for InTurns<F> {
 #[cfg(test)]
 mod tests {
     use std::cell::{Cell, RefCell};
+    use std::collections::VecDeque;
     use std::future::poll_fn;
     use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -349,6 +350,7 @@ mod tests {
     #[test]
     fn strangers_with_a_new_address_each_time_do_not_keep_a_tenant_out() {
         const TURNS: u32 = 2_000;
+        const WAITING: usize = 2;
         let turns = ConnectionTurns::new(1);
         let of_tenant = Cell::new(0);
         let always = |waker: &Waker| {
@@ -357,13 +359,17 @@ mod tests {
         };
         let mut tenant = connect(&turns, PEER, 1, always);
         tenant.poll();
+        let mut strangers = VecDeque::new();
         for n in 0..TURNS {
-            let address = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n));
-            let mut stranger = connect(&turns, address, 0, |_| {});
-            stranger.poll();
-            // Whosever turn it is, one of the two is ready.
-            while !stranger.is_ready() && tenant.is_ready() {
-                tenant.poll();
+            while strangers.len() < WAITING {
+                let address = IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + n * 2 + strangers.len() as u32));
+                let mut stranger = connect(&turns, address, 0, |_| {});
+                stranger.poll();
+                strangers.push_back(stranger);
+            }
+            match strangers.iter().position(Connection::is_ready) {
+                Some(ready) => strangers.remove(ready).into_iter().for_each(|mut stranger| stranger.poll()),
+                None => tenant.poll(),
             }
         }
         assert!(of_tenant.get() > TURNS / 16, "the tenant had {} turns", of_tenant.get());
