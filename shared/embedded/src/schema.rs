@@ -129,8 +129,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
              ON CONFLICT (tenant) DO UPDATE SET bytes = bytes + excluded.bytes;
          DELETE FROM stored WHERE tenant = new.look_tenant AND bytes <= 0;
      END;",
-    // Lists have numbers, made by the function `list_id` from their names, and so has a place in a list that is a time (`list_place`): keys of
-    // lists took a third of the file. `waiting_list` has the name of the list under which `waiting_bytes` are counted, which rows that do not
+    // Lists have numbers, made by the function `list_id` from their names, and a place that is a time and an id is a few bytes (`list_place`): keys
+    // of lists took a third of the file. `waiting_list` has the name of the list under which `waiting_bytes` are counted, which rows that do not
     // wait do without.
     "CREATE TABLE records_with_numbers (
          id INTEGER PRIMARY KEY,

@@ -13,7 +13,7 @@ use crate::world::{Answer, Hangs, KEY, World};
 
 const SMALL: &str = r#"{"type":"a","data":1}"#;
 /// So many bodies of a million bytes are a quarter of what all may hold.
-const SHARE: usize = 64;
+const SHARE: usize = 32;
 
 static MILLION: LazyLock<Bytes> =
     LazyLock::new(|| format!(r#"{{"type":"a","data":"{}"}}"#, "x".repeat(1_000_000 - 23)).into());

@@ -59,13 +59,13 @@ fn columns(index: ListIndex) -> (&'static str, &'static str) {
 
 pub(super) fn query_index(connection: &Connection, query: &IndexQuery) -> Result<Page, Failure> {
     let place = |sort: &String| Place::of(&query.partition, sort);
-    let mut from = query.from.as_ref().map_or(Place::FIRST, place);
+    let mut from = query.from.as_ref().map_or(Place::First, place);
     let mut to = query.to.as_ref().map_or_else(Place::end, place);
     // Two records may have the same place in a list, so a cursor names the row too.
     let after = query.after.as_deref().map(|cursor| read_cursor(&query.partition, cursor)).transpose()?;
     let (after, id) = match query.order {
         Order::Ascending => {
-            let (after, id) = after.unwrap_or((Place::FIRST, i64::MIN));
+            let (after, id) = after.unwrap_or((Place::First, i64::MIN));
             from = from.max(after.clone());
             (after, id)
         }
@@ -104,7 +104,7 @@ pub(super) fn query_index_sql(index: ListIndex, order: Order) -> String {
 /// Reads only the index, and stops one entry after the limit.
 pub(super) fn count_index(connection: &Connection, count: &IndexCount) -> Result<Count, Failure> {
     let sql = count_index_sql(count.index);
-    let from = count.from.as_ref().map_or(Place::FIRST, |sort| Place::of(&count.partition, sort));
+    let from = count.from.as_ref().map_or(Place::First, |sort| Place::of(&count.partition, sort));
     let values = params![list_id(&count.partition), from, row_count(count.limit).saturating_add(1)];
     let mut statement = connection.prepare_cached(&sql)?;
     let found: i64 = statement.query_row(values, |row| row.get(0))?;

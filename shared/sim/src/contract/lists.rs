@@ -237,6 +237,25 @@ pub async fn a_list_has_bounds(h: &dyn Harness) {
     assert_eq!(keys(&rest), [DeliveryRecord::key(&delivery_key(3, 1))]);
 }
 
+/// Who reads a list takes what comes one after the other for one delivery.
+pub async fn records_of_one_delivery_are_neighbours_in_a_list(h: &dyn Harness) {
+    let deliveries =
+        (0..20).map(|n| Record::Delivery(DeliveryRecord { accepted_at: at(5), ..delivery(n, 1) }));
+    let logs = (0..20).map(|n| {
+        let mut logged = logged(n, 1);
+        logged.delivery.accepted_at = at(5);
+        Record::Logged(logged)
+    });
+    put(h, deliveries.collect()).await;
+    put(h, logs.collect()).await;
+    for order in [Order::Ascending, Order::Descending] {
+        let page = h.store().query_index(of_tenant(order, 100)).await.unwrap();
+        let partitions: Vec<String> = keys(&page).into_iter().map(|key| key.partition).collect();
+        assert_eq!(partitions.len(), 40);
+        assert!(partitions.chunks(2).all(|pair| pair[0] == pair[1]), "{partitions:?}");
+    }
+}
+
 pub async fn records_at_the_same_place_of_a_list_are_all_listed(h: &dyn Harness) {
     let both = |n| [Record::Delivery(delivery(n, 1)), Record::Logged(logged(n, 1))];
     let present: Vec<Record> = (0..15).flat_map(both).collect();

@@ -166,6 +166,7 @@ macro_rules! store_contract_tests {
             deliveries_are_listed_by_tenant_url_and_subscription,
             live_deliveries_of_a_subscription_stand_apart,
             a_list_has_bounds,
+            records_of_one_delivery_are_neighbours_in_a_list,
             records_at_the_same_place_of_a_list_are_all_listed,
             a_list_misses_nothing_while_items_are_added,
             an_unknown_cursor_is_refused,
