@@ -1,27 +1,76 @@
 //! Bodies as rows.
 
+use bytes::Bytes;
+use holdfast_core::ids::Tenant;
 use holdfast_core::ports::BodyKey;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
+
+use crate::checksum;
+use crate::counters::add_stored;
 
 /// What the checksum of a body covers besides the body.
 pub(crate) fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {
     [key.tenant.as_str().as_bytes(), key.event_key.as_str().as_bytes()]
 }
 
-/// A key always has the same body, so one that is there only stays longer.
-pub(crate) fn put_body(
-    connection: &Connection,
-    key: &BodyKey,
-    body: &[u8],
+/// A body ready to be written.
+pub(crate) struct NewBody {
+    pub(crate) key: BodyKey,
+    pub(crate) bytes: Bytes,
     checksum: u32,
     remove_at: Timestamp,
+}
+
+impl NewBody {
+    /// Computes the checksum, so that the one writing thread has less to do.
+    pub(crate) fn new(key: BodyKey, bytes: Bytes, remove_at: Timestamp) -> NewBody {
+        let checksum = checksum::of(&body_key_bytes(&key), &bytes);
+        NewBody { key, bytes, checksum, remove_at }
+    }
+
+    /// A key always has the same body, so one that is there only stays longer. Returns how many bytes were added.
+    fn put(&self, connection: &Connection) -> rusqlite::Result<usize> {
+        let NewBody { key, bytes, checksum, remove_at } = self;
+        let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (tenant, event_key) DO NOTHING",
+        )?;
+        if insert.execute(params![tenant, event_key, remove_at.as_millis(), &**bytes, checksum])? > 0 {
+            return Ok(bytes.len());
+        }
+        let mut keep = connection.prepare_cached(
+            "UPDATE bodies SET remove_at = ?3 WHERE tenant = ?1 AND event_key = ?2 AND remove_at < ?3",
+        )?;
+        keep.execute(params![tenant, event_key, remove_at.as_millis()])?;
+        Ok(0)
+    }
+}
+
+/// Writes bodies and counts them, once for all neighbours of one tenant.
+pub(crate) fn put_bodies<'a>(
+    connection: &Connection,
+    bodies: impl IntoIterator<Item = &'a NewBody>,
 ) -> rusqlite::Result<()> {
-    let mut put = connection.prepare_cached(
-        "INSERT INTO bodies (tenant, event_key, remove_at, body, checksum) VALUES (?1, ?2, ?3, ?4, ?5)
-         ON CONFLICT (tenant, event_key) DO UPDATE SET remove_at = excluded.remove_at
-         WHERE remove_at < excluded.remove_at",
-    )?;
-    let (tenant, event_key) = (key.tenant.as_str(), key.event_key.as_str());
-    put.execute(params![tenant, event_key, remove_at.as_millis(), body, checksum]).map(drop)
+    let mut counted: Option<(&Tenant, usize)> = None;
+    for body in bodies {
+        let added = body.put(connection)?;
+        let tenant = &body.key.tenant;
+        counted = match counted {
+            Some((of, bytes)) if of == tenant => Some((of, bytes + added)),
+            other => {
+                add(connection, other)?;
+                Some((tenant, added))
+            }
+        };
+    }
+    add(connection, counted)
+}
+
+fn add(connection: &Connection, counted: Option<(&Tenant, usize)>) -> rusqlite::Result<()> {
+    match counted {
+        Some((tenant, bytes)) if bytes > 0 => add_stored(connection, tenant.as_str(), bytes as i64),
+        _ => Ok(()),
+    }
 }

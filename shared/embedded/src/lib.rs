@@ -9,6 +9,7 @@ mod bodies;
 mod check;
 mod checkpoints;
 mod checksum;
+mod counters;
 mod database;
 mod error;
 mod files;

@@ -1,7 +1,8 @@
 //! Records as rows.
 
 use crate::checksum;
-use crate::lane::row_cost;
+use crate::counters::{add_stored, add_waiting};
+use crate::lane::{Lane, row_cost};
 use crate::list::{Place, list_id};
 use holdfast_core::ports::{BodyKey, Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
@@ -77,47 +78,77 @@ impl Row {
 
     /// Returns `false` if a record of a newer release has this key: it stays as it is.
     pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<bool> {
-        let (listed, by_state, holds) = (self.listed.as_ref(), self.by_state.as_ref(), self.holds.as_ref());
-        let written = connection
-            .prepare_cached(
-                "INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url,
-                                      by_subscription, list_sort, by_state, state_sort, remove_at, format, data,
-                                      checksum, counted_bytes, waiting_list, waiting_bytes)
-                 VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?18,
-                         (SELECT length(body) FROM bodies WHERE tenant = ?16 AND event_key = ?17))
-                 ON CONFLICT (partition, sort) DO UPDATE SET
-                     version = version + 1, look_shard = excluded.look_shard, look_at = excluded.look_at,
-                     by_tenant = excluded.by_tenant, by_url = excluded.by_url,
-                     by_subscription = excluded.by_subscription, list_sort = excluded.list_sort,
-                     by_state = excluded.by_state, state_sort = excluded.state_sort,
-                     remove_at = excluded.remove_at, format = excluded.format, data = excluded.data,
-                     checksum = excluded.checksum, counted_bytes = excluded.counted_bytes,
-                     waiting_list = excluded.waiting_list, waiting_bytes = excluded.waiting_bytes
-                 WHERE format <= excluded.format",
-            )?
-            .execute(params![
-                self.key.partition,
-                self.key.sort,
-                self.look.map(|(shard, _)| shard),
-                self.look.map(|(_, at)| at),
-                listed.map(|lists| lists.by_tenant),
-                listed.map(|lists| lists.by_url),
-                listed.map(|lists| lists.by_subscription),
-                listed.map(|lists| &lists.place),
-                by_state.map(|(list, _)| list),
-                by_state.map(|(_, place)| place),
-                self.remove_at,
-                VERSION,
-                self.data,
-                self.checksum,
-                self.counted_bytes,
-                holds.map(|(body, _)| body.tenant.as_str()),
-                holds.map(|(body, _)| body.event_key.as_str()),
-                holds.map(|(_, list)| list),
-            ])?;
+        let waiting_bytes = self.waiting_bytes(connection)?;
+        // Most records are new. One statement for both would make SQLite copy every page that it changes, because of the triggers of an update.
+        if self.write(connection, INSERT, waiting_bytes)? {
+            self.count(connection, waiting_bytes)?;
+            return Ok(true);
+        }
+        self.write(connection, UPDATE, waiting_bytes)
+    }
+
+    /// The size of the body that it holds on to.
+    fn waiting_bytes(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
+        let Some((body, _)) = &self.holds else { return Ok(None) };
+        let find = "SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2";
+        let mut find = connection.prepare_cached(find)?;
+        find.query_row([body.tenant.as_str(), body.event_key.as_str()], |row| row.get(0)).optional()
+    }
+
+    /// Returns whether a row was written.
+    fn write(
+        &self,
+        connection: &Connection,
+        statement: &str,
+        waiting_bytes: Option<i64>,
+    ) -> rusqlite::Result<bool> {
+        let (listed, by_state) = (self.listed.as_ref(), self.by_state.as_ref());
+        let written = connection.prepare_cached(statement)?.execute(params![
+            self.key.partition,
+            self.key.sort,
+            self.look.map(|(shard, _)| shard),
+            self.look.map(|(_, at)| at),
+            listed.map(|lists| lists.by_tenant),
+            listed.map(|lists| lists.by_url),
+            listed.map(|lists| lists.by_subscription),
+            listed.map(|lists| &lists.place),
+            by_state.map(|(list, _)| list),
+            by_state.map(|(_, place)| place),
+            self.remove_at,
+            VERSION,
+            self.data,
+            self.checksum,
+            self.counted_bytes,
+            self.holds.as_ref().map(|(_, list)| list),
+            waiting_bytes,
+        ])?;
         Ok(written > 0)
     }
+
+    /// Counts what an insert added.
+    fn count(&self, connection: &Connection, waiting_bytes: Option<i64>) -> rusqlite::Result<()> {
+        if let (Some((_, list)), Some(bytes)) = (&self.holds, waiting_bytes) {
+            add_waiting(connection, list, bytes)?;
+        }
+        match self.counted_bytes {
+            Some(bytes) => add_stored(connection, &Lane::of_record(&self.key).tenant, bytes),
+            None => Ok(()),
+        }
+    }
 }
+
+const INSERT: &str = "
+    INSERT INTO records (partition, sort, version, look_shard, look_at, by_tenant, by_url, by_subscription, list_sort, by_state,
+                         state_sort, remove_at, format, data, checksum, counted_bytes, waiting_list, waiting_bytes)
+    VALUES (?1, ?2, 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+    ON CONFLICT (partition, sort) DO NOTHING";
+
+/// With the same parameters.
+const UPDATE: &str = "
+    UPDATE records SET version = version + 1, look_shard = ?3, look_at = ?4, by_tenant = ?5, by_url = ?6, by_subscription = ?7,
+                       list_sort = ?8, by_state = ?9, state_sort = ?10, remove_at = ?11, format = ?12, data = ?13, checksum = ?14,
+                       counted_bytes = ?15, waiting_list = ?16, waiting_bytes = ?17
+    WHERE partition = ?1 AND sort = ?2 AND format <= ?12";
 
 fn held_body(record: &Record) -> Option<BodyKey> {
     match record {

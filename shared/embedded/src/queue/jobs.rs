@@ -1,4 +1,3 @@
-use bytes::Bytes;
 use holdfast_core::ports::{BodyKey, QueueName, UnreadableMessage, chain};
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
@@ -9,7 +8,7 @@ use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use super::ticket::{self, Sent, TicketId};
-use crate::bodies::{body_key_bytes, put_body};
+use crate::bodies::{NewBody, put_bodies};
 use crate::checksum;
 use crate::database::{CLOSED, write_meta};
 use crate::error::Failure;
@@ -27,22 +26,10 @@ pub(super) struct NewMessage {
     pub(super) ticket: Option<TicketId>,
 }
 
-/// A body that is stored with its first message, and not in it.
-pub(super) struct NewBody {
-    key: BodyKey,
-    pub(super) bytes: Bytes,
-    checksum: u32,
-    remove_at: Timestamp,
-}
-
-impl NewBody {
-    /// `None`: the message has no body.
-    pub(super) fn of(message: &Message, remove_at: Timestamp) -> Option<NewBody> {
-        let Message::FirstAttempt(FirstAttempt { body: Some(bytes), key, .. }) = message else { return None };
-        let key = BodyKey::of(key);
-        let checksum = checksum::of(&body_key_bytes(&key), bytes);
-        Some(NewBody { key, bytes: bytes.clone(), checksum, remove_at })
-    }
+/// The body of a first attempt, which is stored with its message and not in it. `None`: the message has no body.
+pub(super) fn body_of(message: &Message, remove_at: Timestamp) -> Option<NewBody> {
+    let Message::FirstAttempt(FirstAttempt { body: Some(bytes), key, .. }) = message else { return None };
+    Some(NewBody::new(BodyKey::of(key), bytes.clone(), remove_at))
 }
 
 /// The size of a body that is in the message.
@@ -98,7 +85,10 @@ impl Job for SendJob {
         )?;
         let queue = queue_number(self.queue);
         self.sent.clear();
-        let mut last_body = None;
+        let bodies = self.rows.iter().filter_map(|row| row.body.as_ref());
+        // The recipients of one event are neighbours and have the same body.
+        let mut last = None;
+        put_bodies(connection, bodies.filter(|body| last.replace(&body.key) != Some(&body.key)))?;
         for row in &mut self.rows {
             let sent = match row.ticket {
                 Some(ticket) => {
@@ -113,13 +103,7 @@ impl Job for SendJob {
             if sent == Sent::NotNeeded {
                 continue;
             }
-            let NewMessage { group, place, payload, message, body, body_bytes, ticket } = row;
-            if let Some(NewBody { key, bytes, checksum, remove_at }) = body
-                && last_body.as_ref() != Some(key)
-            {
-                put_body(connection, key, bytes, *checksum, *remove_at)?;
-                last_body = Some(key.clone());
-            }
+            let NewMessage { group, place, payload, message, body_bytes, ticket, .. } = row;
             if *body_bytes == 0 {
                 *body_bytes = stored_body_bytes(connection, self.queue, message)?;
             }

@@ -31,7 +31,7 @@ use crate::writer::Writer;
 use entry::{Decoded, Place, Taken, Wait};
 use group::GroupId;
 pub(crate) use jobs::CloseJob;
-use jobs::{DeleteJob, NewBody, NewMessage, ResendJob, SendJob, inline_body_bytes};
+use jobs::{DeleteJob, NewMessage, ResendJob, SendJob, body_of, inline_body_bytes};
 pub(crate) use mirrors::{Mirrors, queue_of};
 use ticket::TicketId;
 
@@ -187,7 +187,7 @@ impl EmbeddedQueue {
     fn next_rows(&self, messages: &[Outgoing]) -> (Vec<NewMessage>, u64) {
         let (mut rows, mut cost) = (Vec::new(), 0);
         for Outgoing { message, delay } in messages.iter().take(ROWS_PER_JOB) {
-            let body = self.keep_bodies.and_then(|keep| NewBody::of(message, self.clock.now() + keep));
+            let body = self.keep_bodies.and_then(|keep| body_of(message, self.clock.now() + keep));
             let payload = if body.is_some() { message.encode_without_body() } else { message.encode() };
             cost += row_cost(payload.len()) + body.as_ref().map_or(0, |body| row_cost(body.bytes.len()));
             rows.push(NewMessage {

@@ -23,7 +23,7 @@ use holdfast_core::time::{Now, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::oneshot;
 
-use crate::bodies::{body_key_bytes, put_body};
+use crate::bodies::{NewBody, body_key_bytes, put_bodies};
 use crate::checksum;
 use crate::error::Failure;
 use crate::lane::{Lane, in_jobs, row_cost};
@@ -287,9 +287,11 @@ impl Store for EmbeddedStore {
         bodies: Vec<(BodyKey, Bytes)>,
         remove_at: Timestamp,
     ) -> Result<(), StoreError> {
-        let jobs = in_jobs(bodies, |(_, body)| row_cost(body.len())).into_iter().map(|(bodies, cost)| {
-            let lane = bodies.first().map_or_else(Lane::own, |(key, _)| Lane::of_tenant(key.tenant.as_str()));
-            self.writer.run(lane.costing(cost), put_bodies(bodies, remove_at))
+        let bodies = bodies.into_iter().map(|(key, bytes)| NewBody::new(key, bytes, remove_at));
+        let jobs = in_jobs(bodies, |body| row_cost(body.bytes.len())).into_iter().map(|(bodies, cost)| {
+            let lane =
+                bodies.first().map_or_else(Lane::own, |body| Lane::of_tenant(body.key.tenant.as_str()));
+            self.writer.run(lane.costing(cost), move |connection| put_bodies(connection, &bodies))
         });
         try_join_all(jobs).await?;
         Ok(())
@@ -334,21 +336,6 @@ impl Store for EmbeddedStore {
                 .map(drop)
         };
         Ok(self.writer.run(lane, remove).await?)
-    }
-}
-
-fn put_bodies(
-    bodies: Vec<(BodyKey, Bytes)>,
-    remove_at: Timestamp,
-) -> impl FnMut(&Connection) -> rusqlite::Result<()> + Send {
-    // Here, so that the one writing thread has less to do.
-    let checksums: Vec<u32> =
-        bodies.iter().map(|(key, body)| checksum::of(&body_key_bytes(key), body)).collect();
-    move |connection| {
-        for ((key, body), checksum) in bodies.iter().zip(&checksums) {
-            put_body(connection, key, body, *checksum, remove_at)?;
-        }
-        Ok(())
     }
 }
 
