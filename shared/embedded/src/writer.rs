@@ -244,13 +244,7 @@ fn work(
             // Readers and the next jobs see what it finds.
             let _ = database.watch.check();
         }
-        let started = clock.now_real();
-        finish(database, &mut line, clock, |commit| {
-            let limit = if commit.is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
-            commit.jobs < MAX_JOBS_PER_COMMIT
-                && !(commit.is_shared && commit.cost >= MAX_SHARED_COMMIT_COST)
-                && clock.now_real().since(started) < limit
-        });
+        finish(database, &mut line, clock);
         checkpoints.after_commit(&database.connection);
         let started = clock.now_real();
         more = after_commit(&database.connection, &mut || {
@@ -270,21 +264,32 @@ struct Size {
     is_shared: bool,
 }
 
+/// Whether a commit that has taken so long may have another job.
+fn has_time(commit: &Size, took: Duration) -> bool {
+    let limit = if commit.is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
+    commit.jobs < MAX_JOBS_PER_COMMIT
+        && !(commit.is_shared && commit.cost >= MAX_SHARED_COMMIT_COST)
+        && took < limit
+}
+
 /// Makes and commits the next jobs: at least one, and more while there is time.
-fn finish(database: &Database, line: &mut Line<'_>, clock: &dyn Clock, has_time: impl Fn(&Size) -> bool) {
+fn finish(database: &Database, line: &mut Line<'_>, clock: &dyn Clock) {
     let Some((tenant, Waiting { job, cost })) = line.next() else { return };
     let mut jobs = vec![job];
     if database.watch.is_intact().is_err() {
         return acknowledge(database, jobs);
     }
+    let started = clock.now_real();
     let committed = transact(&database.connection, |connection| {
         let mut size = Size { jobs: 1, cost, is_shared: false };
         let mut running = (tenant.clone(), cost);
+        let mut began = started;
         while let Some(job) = jobs.last_mut() {
-            let began = clock.now_real();
             job.run(connection)?;
-            line.charge(&running.0, running.1, clock.now_real().since(began));
-            match has_time(&size).then(|| line.next()).flatten() {
+            let now = clock.now_real();
+            line.charge(&running.0, running.1, now.since(began));
+            began = now;
+            match has_time(&size, now.since(started)).then(|| line.next()).flatten() {
                 Some((next, Waiting { job, cost })) => {
                     size = Size {
                         jobs: size.jobs + 1,
