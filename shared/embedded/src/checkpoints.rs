@@ -22,8 +22,8 @@ use crate::files::Watch;
 /// The copy of a page that was changed often replaces many, so that copying seldom writes less. But a flush of many pages slows down
 /// the flushes of commits.
 const PASS_PAGES: u32 = 4_000;
-/// The writing thread copies at most this many pages itself, which takes a few milliseconds.
-const MAX_REST_PAGES: u32 = 400;
+/// The writing thread copies at most this many pages itself, which takes about a millisecond.
+const MAX_REST_PAGES: u32 = 100;
 /// 64 MB. If the log has grown to this size, because commits are faster than copying, the writing thread copies all of it.
 const MAX_LOG_PAGES: u32 = 16_384;
 /// 32 MB. From this size on, large jobs wait for the copying.
@@ -230,7 +230,7 @@ mod tests {
         plan.after_pass(Some(4_000));
         assert_eq!(plan.after_commit(log(5_100, 4_000)), Step::StartPass);
         plan.after_pass(Some(5_100));
-        assert_eq!(plan.after_commit(log(5_400, 5_100)), Step::CopyRest);
+        assert_eq!(plan.after_commit(log(5_200, 5_100)), Step::CopyRest);
         assert_eq!(plan.after_commit(log(50, 0)), Step::Nothing, "it has started anew");
         assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
     }
