@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 pub(super) use crowd::Crowd;
+use crowd::is_large;
 pub use quotas::OverQuota;
 pub(super) use quotas::QuotaStates;
 pub(super) use subscription_cache::SubscriptionCache;
@@ -283,9 +284,20 @@ impl Engine {
         ids: Vec<Option<Versioned>>,
     ) -> Result<Vec<Resolved>, AcceptError> {
         let tenant = &current.tenant;
-        let _place = self.crowd.to_match(tenant, self.subscriptions.bytes_of(tenant)).await;
-        let subscriptions = self.subscriptions_at(current).await?;
-        self.resolve_ids(tenant, events, ids, &subscriptions).await
+        let mut place = self.crowd.to_match(tenant, self.subscriptions.bytes_of(tenant)).await;
+        let mut subscriptions = self.subscriptions_at(current).await?;
+        if place.is_none() && is_large(&subscriptions) {
+            // Its size was not known before it was read. It is not held while this post waits.
+            let bytes = subscriptions.bytes();
+            drop(subscriptions);
+            place = self.crowd.to_match(tenant, bytes).await;
+            subscriptions = self.subscriptions_at(current).await?;
+        }
+        let resolved = self.resolve_ids(tenant, events, ids, &subscriptions).await;
+        // The next post may change the index, which must not make a copy of it.
+        drop(subscriptions);
+        drop(place);
+        resolved
     }
 
     async fn read_before_accepting(&self, tenant: &Tenant, events: &[NewEvent]) -> Result<Known> {
