@@ -56,7 +56,7 @@ pub(super) struct Bound {
 
 impl Bound {
     pub(super) fn of(slots: usize, attackers: usize) -> Bound {
-        Bound { median: TURN, max: TURN * (URLS * attackers) as u64 + slots as u64 }
+        Bound { median: TURN * attackers as u64, max: TURN * (URLS * attackers) as u64 + slots as u64 }
     }
 }
 
