@@ -24,6 +24,9 @@ impl Place {
 /// A message as far as this release can read it.
 pub(super) type Decoded = Result<Message, UnreadableMessage>;
 
+/// Most messages take no more than this beside their bodies.
+const UNIT_BYTES: usize = 1_024;
+
 /// The sizes of a message.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
@@ -38,6 +41,12 @@ impl Sizes {
     /// Of a message as it is in the file.
     pub(super) fn in_file(payload: usize, body: u64) -> Sizes {
         Sizes { payload, body, body_is_stored: false }
+    }
+
+    /// As how many messages it counts in memory: as several if its type, id or trace are long.
+    pub(super) fn units(self) -> usize {
+        let body = if self.body_is_stored { 0 } else { self.body as usize };
+        1 + self.payload.saturating_sub(body) / UNIT_BYTES
     }
 
     /// What it takes in memory with its body.
@@ -103,4 +112,18 @@ pub(super) struct Load {
     pub(super) group: GroupId,
     pub(super) from: Place,
     pub(super) limit: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_with_a_long_type_counts_as_several_and_one_with_a_long_body_does_not() {
+        for (payload, body, body_is_stored, units) in
+            [(300, 0, false, 1), (300, 900_000, true, 1), (900_300, 900_000, false, 1), (3_100, 0, false, 4)]
+        {
+            assert_eq!(Sizes { payload, body, body_is_stored }.units(), units, "{payload} {body}");
+        }
+    }
 }

@@ -48,7 +48,8 @@ pub(super) struct Limits {
 
 impl Limits {
     /// So many messages of each group are kept in memory even if there is no room for more, so that all are served. One of each is enough for
-    /// that: a tenant with more groups than it has subscriptions, because they move all the time, gets no more than one.
+    /// that: a tenant with more groups than it has subscriptions, because they move all the time, gets no more than one, and so does each if many
+    /// tenants have very many groups.
     pub(super) const GROUP_RESERVE: usize = 16;
 
     pub(super) fn new(options: &Options, slots: usize) -> Limits {
@@ -64,13 +65,15 @@ impl Limits {
         }
     }
 
-    /// How many messages a group may have in memory, beside those in flight.
+    /// How many messages a group may have in memory, beside those in flight. `in_memory`: how many there are in all, long ones as several.
     pub(super) fn group_capacity(&self, in_memory: usize, of_tenant: usize) -> usize {
         let has_room = in_memory < self.messages && of_tenant < self.tenant_messages;
         // A small tenant is not hurt by what the others have in memory.
         if has_room || of_tenant < self.group_messages {
             self.group_messages
-        } else if of_tenant < self.tenant_messages.saturating_mul(2) {
+        } else if of_tenant < self.tenant_messages.saturating_mul(2)
+            && in_memory < self.messages.saturating_mul(2)
+        {
             Self::GROUP_RESERVE
         } else {
             1
@@ -193,6 +196,9 @@ mod tests {
             (100, 20, 16),
             (60, 50, 16),
             (99, 99, 16),
+            (199, 60, 16),
+            (200, 60, 1),
+            (200, 19, 20),
             (100, 100, 1),
             (900, 900, 1),
         ] {

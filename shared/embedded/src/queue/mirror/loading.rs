@@ -75,7 +75,7 @@ impl Mirror {
     /// How many messages the group may have in memory now.
     fn capacity(&self, id: GroupId) -> usize {
         let tenant = self.groups.get(&id).and_then(|group| self.tenants.get(&group.tenant));
-        self.limits.group_capacity(self.entries.len(), tenant.map_or(0, |counts| counts.in_memory))
+        self.limits.group_capacity(self.units, tenant.map_or(0, |counts| counts.in_memory))
     }
 
     /// Adds a message that was just committed, or leaves it in the file.
@@ -141,6 +141,7 @@ impl Mirror {
         let stored = received;
         let entry = Entry { message, group: id, sizes, without_body, received, stored, state };
         self.bytes += entry.bytes_here();
+        self.units += sizes.units();
         self.delayed.insert(place);
         self.entries.insert(place.id, entry);
     }

@@ -35,6 +35,8 @@ pub(super) struct Mirror {
     messages: u64,
     /// The size of the payloads that are in memory.
     bytes: usize,
+    /// How many are in memory, long ones as several.
+    units: usize,
     /// Deleted from memory, but perhaps not yet from the file.
     deleting: HashSet<i64>,
     /// Nothing is received any more: the counts in the file are final.
@@ -56,6 +58,7 @@ impl Mirror {
             in_flight_bytes: 0,
             messages: 0,
             bytes: 0,
+            units: 0,
             deleting: HashSet::new(),
             closed: false,
         }
@@ -236,6 +239,7 @@ impl Mirror {
         self.leave_state(id);
         let entry = self.entries.remove(&id)?;
         self.bytes -= entry.bytes_here();
+        self.units -= entry.sizes.units();
         if let Some(group) = self.groups.get_mut(&entry.group) {
             group.in_memory -= 1;
             if let Some(counts) = self.tenants.get_mut(&group.tenant) {
