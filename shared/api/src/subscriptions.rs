@@ -56,9 +56,20 @@ impl<'a> SubscriptionJson<'a> {
     }
 }
 
+/// A tenant that changes its subscriptions all the time would fill the disk with the list of its changes. Those that are created or changed
+/// count; to delete one is always possible.
+fn admit_change(admin: &Admin) -> Result<(), Problem> {
+    admin.engine.take_subscription_change(&admin.tenant).map_err(|wait| {
+        let detail =
+            "Not changed: this tenant creates and changes subscriptions too often; 10 a second are possible in the long run. Try again later.";
+        Problem::too_many(wait, detail)
+    })
+}
+
 pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, Problem> {
     let http_allowed = admin.engine.settings().http_allowed;
     let (new, _held) = body.parse(move |body| parse_create(body, http_allowed)).await?;
+    admit_change(&admin)?;
     let created = admin.engine.subscribe(&admin.tenant, new, &admin.by).await.map_err(|error| match error {
         SubscribeError::Equal(_) => Problem::conflict(format!("Not created: {error}; use that one.")),
         SubscribeError::TooMany => {
@@ -101,6 +112,7 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
     let id = id.subscription()?;
     let http_allowed = admin.engine.settings().http_allowed;
     let (patch, _held) = body.parse(move |body| parse_patch(body, http_allowed)).await?;
+    admit_change(&admin)?;
     let updated = admin.engine.update_subscription(&admin.tenant, &id, patch, &admin.by).await;
     let updated = updated.map_err(|error| match error {
         UpdateError::Unknown => Problem::not_found("subscription"),
@@ -118,7 +130,9 @@ pub(crate) async fn update(admin: Admin, id: PathId, body: RequestBody) -> Resul
 }
 
 pub(crate) async fn rotate_secret(admin: Admin, id: PathId) -> Result<Response, Problem> {
-    let rotated = admin.engine.rotate_secret(&admin.tenant, &id.subscription()?, &admin.by).await;
+    let id = id.subscription()?;
+    admit_change(&admin)?;
+    let rotated = admin.engine.rotate_secret(&admin.tenant, &id, &admin.by).await;
     let rotated = rotated.map_err(|error| match error {
         RotateError::Unknown => Problem::not_found("subscription"),
         RotateError::TooMany(_) => {

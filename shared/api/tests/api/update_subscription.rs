@@ -1,5 +1,7 @@
 //! Updates of a subscription.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
@@ -120,4 +122,22 @@ async fn a_change_applies_to_the_next_event() {
     assert_eq!(deliveries_of(&world, event(1)).await, 2);
     assert_eq!(world.call("DELETE", &path, "").await.status, StatusCode::NO_CONTENT);
     assert_eq!(deliveries_of(&world, event(1)).await, 1);
+}
+
+/// A tenant that changed its subscriptions in a loop filled the disk with entries of the audit list.
+#[tokio::test]
+async fn subscriptions_that_are_changed_too_often_answer_429_and_can_be_deleted() {
+    let world = World::new();
+    let path = path_of(&world.subscribe("a").await);
+    while world.engine.take_subscription_change(&"default".into()).is_ok() {}
+    let change = || world.patch(&path, r#"{"description":"again"}"#);
+    let refused = change().await;
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), "1");
+    let create = r#"{"url":"https://b.example","event_types":["a"]}"#;
+    world.post("/v1/subscriptions", create).await.problem(429);
+    world.post(&format!("{path}/rotate-secret"), "").await.problem(429);
+    world.clock.advance(Duration::from_secs(1));
+    change().await.expect(StatusCode::OK);
+    assert_eq!(world.call("DELETE", &path, "").await.status, StatusCode::NO_CONTENT);
 }

@@ -100,6 +100,7 @@ use deliver::{BodyCache, GivenBackLog, Outage, PacedLog};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
+use subscriptions::SubscriptionChanges;
 use urls::HandChanges;
 
 pub struct Ports {
@@ -121,6 +122,7 @@ pub struct Engine {
     quotas: QuotaStates,
     crowd: Crowd,
     hand_changes: HandChanges,
+    subscription_changes: SubscriptionChanges,
     bodies: BodyCache,
     outage: Outage,
     shortage_log: PacedLog,
@@ -150,6 +152,7 @@ impl Engine {
             quotas: QuotaStates::default(),
             crowd: Crowd::default(),
             hand_changes: HandChanges::default(),
+            subscription_changes: SubscriptionChanges::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
             shortage_log: PacedLog::default(),

@@ -1,4 +1,5 @@
-//! How many events a tenant may post: a bucket that holds one second's worth and fills at the rate of the quota.
+//! How many events a tenant may post: a bucket that holds one second's worth and fills at the rate of the quota. Changes of subscriptions have one
+//! that holds more.
 //!
 //! A post that is larger than the bucket is admitted when the bucket is full and leaves it in debt, so that every post passes some
 //! time, and the average holds.
@@ -13,6 +14,8 @@ const PER_EVENT: i128 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     per_second: u64,
+    /// Of how many seconds it holds the events.
+    seconds: u32,
     /// In thousandths of an event; less than zero is debt.
     left: i128,
     /// When `left` was right.
@@ -22,8 +25,14 @@ pub struct Bucket {
 impl Bucket {
     #[must_use]
     pub fn full(per_second: u64, now: Timestamp) -> Bucket {
+        Bucket::full_of_seconds(1, per_second, now)
+    }
+
+    /// For what comes rarely, and then often at a time.
+    #[must_use]
+    pub fn full_of_seconds(seconds: u32, per_second: u64, now: Timestamp) -> Bucket {
         debug_assert!(per_second > 0, "a quota of zero would admit nothing");
-        let mut bucket = Bucket { per_second, left: 0, at: now };
+        let mut bucket = Bucket { per_second, seconds, left: 0, at: now };
         bucket.left = bucket.capacity();
         bucket
     }
@@ -77,7 +86,7 @@ impl Bucket {
         self.left = (self.left + added).min(self.capacity());
     }
 
-    /// How many events of one second's worth are used, debt included; rounded up.
+    /// How many events of what it holds are used, debt included; rounded up.
     #[must_use]
     pub fn used(&self, now: Timestamp) -> u64 {
         let mut current = *self;
@@ -93,7 +102,7 @@ impl Bucket {
     }
 
     fn capacity(&self) -> i128 {
-        i128::from(self.per_second) * PER_EVENT
+        i128::from(self.per_second) * i128::from(self.seconds) * PER_EVENT
     }
 
     /// A clock that was set back adds nothing, and the bucket fills from the new time on: it must not wait for the old one.

@@ -1,0 +1,69 @@
+//! How often a tenant changes its subscriptions. Each change leaves an entry in the audit list, which is kept for months and counts in no quota.
+//!
+//! Counted in the memory of each process, like the rate of posts.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::ids::Tenant;
+use crate::rules::bucket::Bucket;
+use crate::time::Timestamp;
+
+/// In the long run. At once, as many as let a tenant replace all of its subscriptions.
+const PER_SECOND: u64 = 10;
+const SECONDS: u32 = 2_000;
+/// So many tenants are remembered before those that need not be are looked for.
+const MAX_REMEMBERED: usize = 1_024;
+
+#[derive(Default)]
+pub(in crate::engine) struct SubscriptionChanges(Mutex<HashMap<Tenant, Bucket>>);
+
+impl SubscriptionChanges {
+    /// Counts a change, or says how long to wait.
+    fn take(&self, tenant: &Tenant, now: Timestamp) -> Result<(), Duration> {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_REMEMBERED && !buckets.contains_key(tenant) {
+            buckets.retain(|_, bucket| !bucket.is_full(now));
+        }
+        let new = || Bucket::full_of_seconds(SECONDS, PER_SECOND, now);
+        buckets.entry(tenant.clone()).or_insert_with(new).take(1, now)
+    }
+}
+
+impl Engine {
+    /// Counts that this tenant creates or changes a subscription, or says how long to wait.
+    pub fn take_subscription_change(&self, tenant: &Tenant) -> Result<(), Duration> {
+        self.subscription_changes.take(tenant, self.ports.clock.now_real())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Timestamp {
+        Timestamp::from_millis(1_700_000_000_000) + Duration::from_secs(secs)
+    }
+
+    #[test]
+    fn a_tenant_may_replace_all_of_its_subscriptions_and_then_change_ten_a_second() {
+        let changes = SubscriptionChanges::default();
+        let take = |tenant: &str, secs| changes.take(&tenant.into(), at(secs));
+        assert!((0..20_000).all(|_| take("a", 0).is_ok()));
+        assert_eq!(take("a", 0), Err(Duration::from_millis(100)));
+        take("b", 0).unwrap();
+        assert!((0..10).all(|_| take("a", 1).is_ok()));
+        take("a", 1).unwrap_err();
+    }
+
+    #[test]
+    fn tenants_that_changed_little_are_forgotten() {
+        let changes = SubscriptionChanges::default();
+        for n in 0..MAX_REMEMBERED as u64 * 3 {
+            changes.take(&Tenant(n.to_string()), at(n)).unwrap();
+        }
+        assert!(changes.0.lock().unwrap().len() <= MAX_REMEMBERED);
+    }
+}
