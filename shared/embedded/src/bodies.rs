@@ -1,13 +1,12 @@
 //! Bodies as rows.
 
 use bytes::Bytes;
-use holdfast_core::ids::Tenant;
 use holdfast_core::ports::BodyKey;
 use holdfast_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::checksum;
-use crate::counters::add_stored;
+use crate::counters::StoredBytes;
 
 /// What the checksum of a body covers besides the body.
 pub(crate) fn body_key_bytes(key: &BodyKey) -> [&[u8]; 2] {
@@ -48,29 +47,15 @@ impl NewBody {
     }
 }
 
-/// Writes bodies and counts them, once for all neighbours of one tenant.
+/// Writes bodies and counts them.
 pub(crate) fn put_bodies<'a>(
     connection: &Connection,
     bodies: impl IntoIterator<Item = &'a NewBody>,
 ) -> rusqlite::Result<()> {
-    let mut counted: Option<(&Tenant, usize)> = None;
+    let mut stored = StoredBytes::default();
     for body in bodies {
         let added = body.put(connection)?;
-        let tenant = &body.key.tenant;
-        counted = match counted {
-            Some((of, bytes)) if of == tenant => Some((of, bytes + added)),
-            other => {
-                add(connection, other)?;
-                Some((tenant, added))
-            }
-        };
+        stored.add(connection, body.key.tenant.as_str(), added as u64)?;
     }
-    add(connection, counted)
-}
-
-fn add(connection: &Connection, counted: Option<(&Tenant, usize)>) -> rusqlite::Result<()> {
-    match counted {
-        Some((tenant, bytes)) if bytes > 0 => add_stored(connection, tenant.as_str(), bytes as i64),
-        _ => Ok(()),
-    }
+    stored.write(connection)
 }

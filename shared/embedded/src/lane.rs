@@ -70,8 +70,13 @@ impl Lane {
 
     /// The same for a partition of the records or of a list.
     pub(crate) fn of_partition(partition: &str) -> Lane {
-        Lane::of_tenant(partition.split('#').nth(1).unwrap_or(OWN))
+        Lane::of_tenant(tenant_of(partition))
     }
+}
+
+/// Whose records have this partition.
+pub(crate) fn tenant_of(partition: &str) -> &str {
+    partition.split('#').nth(1).unwrap_or(OWN)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Records as rows.
 
 use crate::checksum;
-use crate::counters::{add_stored, add_waiting};
-use crate::lane::{Lane, row_cost};
+use crate::counters::{StoredBytes, add_waiting};
+use crate::lane::{row_cost, tenant_of};
 use crate::list::{Place, list_id};
 use holdfast_core::ports::{BodyKey, Expect, StoreError, Versioned};
 use holdfast_core::records::{Key, Listed, Record, StateEntry, Unreadable, VERSION};
@@ -78,13 +78,36 @@ impl Row {
 
     /// Returns `false` if a record of a newer release has this key: it stays as it is.
     pub(crate) fn put(&self, connection: &Connection) -> rusqlite::Result<bool> {
+        let mut stored = StoredBytes::default();
+        let written = self.put_and_count(connection, &mut stored)?;
+        stored.write(connection)?;
+        Ok(written)
+    }
+
+    /// The same for several.
+    pub(crate) fn put_all(connection: &Connection, rows: &[Row]) -> rusqlite::Result<Vec<bool>> {
+        let mut stored = StoredBytes::default();
+        let written = rows.iter().map(|row| row.put_and_count(connection, &mut stored)).collect();
+        stored.write(connection)?;
+        written
+    }
+
+    fn put_and_count<'a>(
+        &'a self,
+        connection: &Connection,
+        stored: &mut StoredBytes<'a>,
+    ) -> rusqlite::Result<bool> {
         let waiting_bytes = self.waiting_bytes(connection)?;
         // Most records are new. One statement for both would make SQLite copy every page that it changes, because of the triggers of an update.
-        if self.write(connection, INSERT, waiting_bytes)? {
-            self.count(connection, waiting_bytes)?;
-            return Ok(true);
+        if !self.write(connection, INSERT, waiting_bytes)? {
+            return self.write(connection, UPDATE, waiting_bytes);
         }
-        self.write(connection, UPDATE, waiting_bytes)
+        if let (Some((_, list)), Some(bytes)) = (&self.holds, waiting_bytes) {
+            add_waiting(connection, list, bytes)?;
+        }
+        let bytes = self.counted_bytes.map_or(0, i64::unsigned_abs);
+        stored.add(connection, tenant_of(&self.key.partition), bytes)?;
+        Ok(true)
     }
 
     /// The size of the body that it holds on to.
@@ -123,17 +146,6 @@ impl Row {
             waiting_bytes,
         ])?;
         Ok(written > 0)
-    }
-
-    /// Counts what an insert added.
-    fn count(&self, connection: &Connection, waiting_bytes: Option<i64>) -> rusqlite::Result<()> {
-        if let (Some((_, list)), Some(bytes)) = (&self.holds, waiting_bytes) {
-            add_waiting(connection, list, bytes)?;
-        }
-        match self.counted_bytes {
-            Some(bytes) => add_stored(connection, &Lane::of_record(&self.key).tenant, bytes),
-            None => Ok(()),
-        }
     }
 }
 

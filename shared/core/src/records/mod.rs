@@ -80,8 +80,8 @@ use version::Format;
 /// events a second fail for two days.
 pub const SWEEP_SHARDS: u8 = 64;
 
-/// Most records have fewer, and cost nothing to count.
-const MAX_UNCOUNTED_BYTES: usize = 1_024;
+/// What a record takes beside its content, for its key and its entries in lists, about.
+const INDEX_BYTES: usize = 512;
 
 /// Where a record is kept.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -246,19 +246,18 @@ impl Record {
         }
     }
 
-    /// What a record with so many bytes counts towards the quota on stored bytes. Producers and receivers decide how long the ids, subjects
-    /// and excerpts of responses in these are.
+    /// What a record with so many bytes counts towards the quota on stored bytes. An event has one of these for each recipient, and
+    /// producers and receivers decide how long the ids, subjects and excerpts of responses in them are.
     #[must_use]
     pub fn counted_bytes(&self, encoded_bytes: usize) -> u64 {
-        let is_counted = matches!(
-            self,
+        match self {
             Record::Event(_)
-                | Record::Subject(_)
-                | Record::Delivery(_)
-                | Record::Logged(_)
-                | Record::Attempt(_)
-        );
-        if is_counted && encoded_bytes > MAX_UNCOUNTED_BYTES { encoded_bytes as u64 } else { 0 }
+            | Record::Subject(_)
+            | Record::Delivery(_)
+            | Record::Logged(_)
+            | Record::Attempt(_) => (encoded_bytes + INDEX_BYTES) as u64,
+            _ => 0,
+        }
     }
 
     #[must_use]

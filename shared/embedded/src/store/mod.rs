@@ -254,9 +254,7 @@ impl Store for EmbeddedStore {
             let lane = Lane::of_records(some.iter().map(|(record, _)| *record)).costing(cost);
             let rows: Vec<Row> = some.into_iter().map(|(_, row)| row).collect();
             let (cache, changed) = (Arc::clone(&self.cache), cached_keys(rows.iter().map(Row::key)));
-            let put_all = move |connection: &Connection| {
-                rows.iter().map(|row| row.put(connection)).collect::<rusqlite::Result<Vec<bool>>>()
-            };
+            let put_all = move |connection: &Connection| Row::put_all(connection, &rows);
             self.writer.run_then(lane, put_all, move |_| cache.forget(&changed))
         });
         let written = try_join_all(jobs).await?.into_iter().flatten();

@@ -80,8 +80,8 @@ pub async fn tenants_wait_for_themselves(h: &dyn Harness) {
     }
 }
 
-/// Receivers decide how long their responses are, and producers how long ids and subjects are.
-pub async fn large_records_count_as_stored_while_they_are_kept(h: &dyn Harness) {
+/// An event with many recipients has many records. Receivers decide how long their responses are, and producers how long ids and subjects are.
+pub async fn records_count_as_stored_while_they_are_kept(h: &dyn Harness) {
     let record = delivery(1, 1);
     let attempt = |bytes: usize| Attempt {
         key: record.key.clone(),
@@ -97,17 +97,16 @@ pub async fn large_records_count_as_stored_while_they_are_kept(h: &dyn Harness) 
     };
     let stored = async || h.backlog().stored_bytes(&tenant()).await.unwrap().unwrap();
     let put = async |record: Record| assert_eq!(h.store().put_each(vec![record]).await.unwrap(), []);
-    let bytes_of = |record: &Record| record.encode().len() as u64;
+    let bytes_of = |record: &Record| record.counted_bytes(record.encode().len());
     store_body(h, &record, 10).await;
     let logged = Record::Logged(LoggedDelivery::new(&record, attempt(1_000)));
     put(logged.clone()).await;
     assert_eq!(stored().await, 10 + bytes_of(&logged));
-    // Written again, with other lengths. Most records are short and do not count.
-    for (excerpt, counts) in
-        [(4_096, true), (4_096, true), (2_000, true), (100, false), (0, false), (3_000, true)]
-    {
+    assert!(bytes_of(&logged) > logged.encode().len() as u64, "its key and its entries in lists count too");
+    // Written again, with other lengths.
+    for excerpt in [4_096, 4_096, 2_000, 100, 0, 3_000] {
         let attempt = Record::Attempt(attempt(excerpt));
-        let counted = if counts { bytes_of(&attempt) } else { 0 };
+        let counted = bytes_of(&attempt);
         put(attempt).await;
         assert_eq!(stored().await, 10 + bytes_of(&logged) + counted, "{excerpt}");
     }

@@ -107,7 +107,7 @@ macro_rules! backlog_contract_tests {
             a_delivery_that_moves_takes_its_bytes_along,
             tenants_wait_for_themselves,
             first_attempts_count_while_they_are_queued,
-            large_records_count_as_stored_while_they_are_kept,
+            records_count_as_stored_while_they_are_kept,
         ]);
     };
 }
