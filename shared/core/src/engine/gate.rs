@@ -182,22 +182,33 @@ pub struct Inside<K: Clone + Eq + Hash> {
     holder: K,
 }
 
+impl<K: Clone + Eq + Hash> Inside<K> {
+    /// It turned out to cost so much more.
+    pub fn charge(&self, more: u64) {
+        self.gate.lock().line.charge(&self.holder, more);
+    }
+}
+
 impl<K: Clone + Eq + Hash> Drop for Inside<K> {
     fn drop(&mut self) {
         self.gate.leave(&self.holder);
     }
 }
 
-/// One piece of long work, compared with the head start of a tenant.
-const PIECE_COST: u64 = 8;
+/// What a piece of long work costs at least, and for each millisecond that it took: a tenth of a millisecond counts as one.
+const PIECE_COST: u64 = 1;
+const COST_PER_MS: u64 = 10;
 
 impl Engine {
     /// Does work that would keep a thread busy for long, in pieces of a few milliseconds. `piece` returns whether it was the last one.
-    /// Between two of them other tasks run, and other tenants that have such work take their turns.
+    /// Between two of them other tasks run, and other tenants that have such work take their turns, by the time that they took.
     pub(super) async fn work_in_turns(&self, tenant: &Tenant, mut piece: impl FnMut() -> bool) {
         loop {
             let turn = self.long_work.enter(tenant, PIECE_COST).await;
+            let began = self.ports.clock.now_real();
             let is_done = piece();
+            let took = self.ports.clock.now_real().since(began);
+            turn.charge(COST_PER_MS.saturating_mul(took.as_millis() as u64));
             drop(turn);
             if is_done {
                 return;
@@ -270,6 +281,28 @@ mod tests {
             order.push(waiting.remove(at.expect("one is let in")).0);
         }
         assert_eq!(order, ["b", "c", "a", "a"]);
+    }
+
+    /// A tenant whose pieces took 4 ms had as many turns as one whose pieces took 0.1 ms, and the pieces of that one piled up.
+    #[test]
+    fn what_a_piece_took_counts_and_not_that_it_is_one() {
+        let gate = gate(1, 1);
+        let first = gate.enter(&"long", PIECE_COST).now_or_never().expect("the gate is empty");
+        let holders = ["long"].into_iter().chain(["short"; 20]);
+        let mut waiting: Vec<_> = holders.map(|holder| (holder, gate.enter(&holder, PIECE_COST))).collect();
+        first.charge(4 * COST_PER_MS);
+        let mut inside = Some(first);
+        let mut order = Vec::new();
+        while !waiting.is_empty() {
+            drop(inside.take());
+            let at = waiting.iter_mut().position(|(_, entering)| {
+                inside = entering.now_or_never();
+                inside.is_some()
+            });
+            order.push(waiting.remove(at.expect("one is let in")).0);
+        }
+        assert_eq!(order.pop(), Some("long"));
+        assert!(order.iter().all(|holder| *holder == "short"), "{order:?}");
     }
 
     #[test]
