@@ -2,7 +2,8 @@
 //! are, so a tenant with hundreds of connections that always have the next request ready would have almost all of the threads.
 //!
 //! What wakes a connection does not make its task ready, but puts it into the line of its holder. A few connections at a time are let out of
-//! it, and only these are ready. While there are no more than these, none waits.
+//! it, and only these are ready. While there are no more than these, none waits. Turns count by the time that they took: some take a
+//! thousand times as long as others.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -10,8 +11,10 @@ use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use holdfast_core::engine::{Entering, Gate, GateLimits, Inside};
+use tokio::time::Instant;
 
 use super::activity::Activity;
 
@@ -20,6 +23,9 @@ use super::activity::Activity;
 const STRANGER_GROUPS: u64 = 32;
 /// A stranger's turn counts as so many, so that all groups together have at most as many turns as eight tenants.
 const STRANGER_COST: u64 = 4;
+
+/// A turn that takes longer counts as several. Most take less.
+const TIME_PER_TURN: Duration = Duration::from_micros(100);
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -141,7 +147,9 @@ impl Turn {
         Poll::Ready(inside)
     }
 
-    fn end_turn(&self, inside: Inside<Holder>) {
+    fn end_turn(&self, inside: Inside<Holder>, took: Duration) {
+        let turns = (took.as_micros() / TIME_PER_TURN.as_micros()) as u64;
+        inside.charge(turns.saturating_mul(self.holder().cost()));
         // First, so that one of another holder can be before the next turn of this one.
         drop(inside);
         let mut state = self.lock();
@@ -187,8 +195,9 @@ impl<F: Future> Future for InTurns<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let InTurns { turn, waker, connection } = &mut *self;
         let inside = std::task::ready!(turn.poll_begin(context));
+        let began = Instant::now();
         let polled = connection.as_mut().poll(&mut Context::from_waker(waker));
-        turn.end_turn(inside);
+        turn.end_turn(inside, began.elapsed());
         polled
     }
 }
@@ -328,6 +337,28 @@ mod tests {
         // The second turn was given before the other connection came.
         let [many, one] = ["many requests", "one request"];
         assert_eq!(order.take(), [many, many, one, many, many]);
+    }
+
+    /// Tenants whose turns took milliseconds had as many as one with small posts, which waited for seconds.
+    #[test]
+    fn a_turn_counts_by_the_time_that_it_took() {
+        let turns = ConnectionTurns::new(1);
+        let order = &RefCell::new(Vec::new());
+        let slow = |_: &Waker| {
+            let began = Instant::now();
+            while began.elapsed() < TIME_PER_TURN * 30 {}
+            order.borrow_mut().push("slow");
+        };
+        let mut all: Vec<_> = (0..2).map(|_| connect(&turns, PEER, 1, slow)).collect();
+        all.extend((0..20).map(|_| connect(&turns, PEER, 2, |_| order.borrow_mut().push("quick"))));
+        all.iter_mut().for_each(Connection::poll);
+        order.take();
+        all.iter().for_each(Connection::wake);
+        run_all(&mut all);
+        let order = order.take();
+        assert_eq!(order.len(), 22);
+        // The one that was woken first has its turn, and the other one waits for as many as that took.
+        assert_eq!(order.iter().rposition(|turn| *turn == "slow"), Some(21), "{order:?}");
     }
 
     #[test]
