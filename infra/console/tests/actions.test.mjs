@@ -167,6 +167,8 @@ test('a delivery shows its attempts on the time line and says why it has not arr
   );
   const page = await browser.open(server, `#/deliveries/${delivery}`);
   await page.getByText('It was given up because all 12 attempts failed; the last one ended with status 500').waitFor();
+  // It is drawn when its width is known.
+  await page.locator('.timeline-plot .station.failure').nth(11).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.timeline-plot .station.failure').count(), 12);
   assert.match(
     await page.locator('.timeline-plot svg').getAttribute('aria-label'),
@@ -180,6 +182,8 @@ test('a delivery shows its attempts on the time line and says why it has not arr
   await button(page.getByRole('dialog'), 'Replay').click();
   await page.getByText(/It has arrived with (the first attempt|retry \d+) of its replay \(number 1\): the receiver answered 200/).waitFor();
   await button(page, 'First schedule').click();
+  // It is drawn when its width is known.
+  await page.locator('.timeline-plot .station.failure').nth(11).waitFor({ state: 'attached' });
   assert.equal(await page.locator('.timeline-plot .station.failure').count(), 12);
   await page.done();
 });
