@@ -29,7 +29,7 @@ struct Arguments {
     /// The folder of the functions' programs and the bare one; without it there is no scenario f
     #[arg(long, value_name = "FOLDER")]
     functions: Option<PathBuf>,
-    /// How often each scenario is run, in turn; the table shows medians. Scenarios d to g are run once.
+    /// How often each scenario is run, in turn; the table shows medians. Scenarios d to i are run once.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Run only the scenario with this letter, or those whose names contain this word.
@@ -41,6 +41,12 @@ struct Arguments {
     /// How many deliveries scenario d parks.
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     parked: u64,
+    /// How many delivered events scenario h stores.
+    #[arg(long, value_name = "N", default_value_t = 1_600_000)]
+    stored: u64,
+    /// How many subscriptions scenario i creates.
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(10..=100_000))]
+    subscriptions: u64,
     /// Also write all figures to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -78,7 +84,8 @@ async fn main() -> Result<()> {
         holdfast.display()
     );
     let load_time = Duration::from_secs(args.seconds);
-    let bench = Bench { holdfast, functions: args.functions, load_time, parked: args.parked };
+    let Arguments { functions, parked, stored, subscriptions, .. } = args;
+    let bench = Bench { holdfast, functions, load_time, parked, stored, subscriptions };
     let mut selected = scenarios::all();
     selected.retain(|scenario| args.only.as_deref().is_none_or(|only| is_named(scenario.name, only)));
     ensure!(!selected.is_empty(), "no scenario has this name");

@@ -7,10 +7,14 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::measure::{self, Memory};
+
+/// Subscriptions that are created at the same time.
+const AT_ONCE: usize = 16;
 
 pub(crate) struct Process {
     child: Child,
@@ -88,8 +92,12 @@ impl Holdfast {
     }
 
     pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> Result<Value> {
+        self.call_with(&self.key, method, path, body).await
+    }
+
+    async fn call_with(&self, key: &str, method: &str, path: &str, body: Option<Value>) -> Result<Value> {
         let url = format!("http://{}{path}", self.process.address);
-        let request = self.client.request(method.parse()?, url).bearer_auth(&self.key);
+        let request = self.client.request(method.parse()?, url).bearer_auth(key);
         let request = match body {
             Some(body) => request.header("content-type", "application/json").body(body.to_string()),
             None => request,
@@ -98,6 +106,24 @@ impl Holdfast {
         let (status, text) = (answer.status(), answer.text().await?);
         ensure!(status.is_success(), "{method} {path}: {status} {text}");
         Ok(serde_json::from_str(&text)?)
+    }
+
+    /// An admin key of another tenant.
+    pub(crate) async fn new_key(&self, tenant: &str) -> Result<String> {
+        let operator = fs::read_to_string(self.data().join("operator-key"))?;
+        let body = json!({ "tenant": tenant, "role": "admin" });
+        text(&self.call_with(operator.trim(), "POST", "/v1/keys", Some(body)).await?, "key")
+    }
+
+    /// So many subscriptions of the tenant with this key.
+    pub(crate) async fn subscribe_all(
+        &self,
+        key: &str,
+        count: u64,
+        body: impl Fn(u64) -> Value,
+    ) -> Result<()> {
+        let calls = (0..count).map(|n| self.call_with(key, "POST", "/v1/subscriptions", Some(body(n))));
+        stream::iter(calls).buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await
     }
 
     /// How many are in the queue.

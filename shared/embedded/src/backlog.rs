@@ -14,7 +14,7 @@ pub(crate) const SUM_OF_BYTES: &str =
     "SELECT coalesce(sum(bytes), 0) FROM backlog WHERE list >= ?1 AND list < ?2";
 pub(crate) const STORED_BYTES: &str = "SELECT bytes FROM stored WHERE tenant = ?1";
 
-/// How much waits: by the counters that the triggers of the schema keep, and by those of the queue.
+/// How much waits: by the counters in the file, and by those of the queue.
 pub struct EmbeddedBacklog {
     pub(crate) readers: Arc<Readers>,
     pub(crate) queue: Arc<EmbeddedQueue>,

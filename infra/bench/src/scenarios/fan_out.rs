@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::Result;
-use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{Bench, FRESH, arrived, fresh};
@@ -16,8 +15,6 @@ use crate::report::Target::AtMost;
 
 const FILTERED: u64 = 10_000;
 const POSTS: u64 = 50;
-/// Subscriptions that are created at the same time.
-const AT_ONCE: usize = 16;
 
 pub(super) async fn run(bench: &Bench) -> Result<Vec<Figure>> {
     let receiver = Receiver::start().await?;
@@ -25,7 +22,9 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Figure>> {
     for (count, most) in [(1_000, None), (5_000, Some(0.5))] {
         let holdfast = Holdfast::start(&bench.holdfast, &[]).await?;
         let url = |n| receiver.url(&format!("{GOOD}/{n}"));
-        subscribe_all(&holdfast, count, |n| json!({ "url": url(n), "event_types": [FRESH] })).await?;
+        holdfast
+            .subscribe_all(&holdfast.key, count, |n| json!({ "url": url(n), "event_types": [FRESH] }))
+            .await?;
         // The first post reads the subscriptions.
         let mut seconds = 0.0;
         for _ in 0..2 {
@@ -64,7 +63,7 @@ async fn matching(bench: &Bench, receiver: &Receiver, filter: &Value) -> Result<
         let url = receiver.url(&format!("{GOOD}/{n}"));
         json!({ "url": url, "event_types": [FRESH], "filters": [filter] })
     };
-    subscribe_all(&holdfast, FILTERED, subscription).await?;
+    holdfast.subscribe_all(&holdfast.key, FILTERED, subscription).await?;
     let with = post_seconds(&posts).await?;
     Ok((with - without) * 1e6 / FILTERED as f64)
 }
@@ -77,9 +76,4 @@ async fn post_seconds(posts: &Posts) -> Result<f64> {
         times.push(started.elapsed().as_secs_f64());
     }
     Ok(median(&times))
-}
-
-async fn subscribe_all(holdfast: &Holdfast, count: u64, body: impl Fn(u64) -> Value) -> Result<()> {
-    let calls = (0..count).map(|n| holdfast.call("POST", "/v1/subscriptions", Some(body(n))));
-    stream::iter(calls).buffer_unordered(AT_ONCE).try_for_each(async |_| Ok(())).await
 }

@@ -6,6 +6,8 @@ mod instructions;
 mod latency;
 mod neighbours;
 mod parked;
+mod stored;
+mod subscriptions;
 mod throughput;
 
 use std::path::PathBuf;
@@ -37,6 +39,10 @@ pub(crate) struct Bench {
     pub(crate) load_time: Duration,
     /// How many deliveries are parked.
     pub(crate) parked: u64,
+    /// How many delivered events are stored.
+    pub(crate) stored: u64,
+    /// How many subscriptions ten tenants have together.
+    pub(crate) subscriptions: u64,
 }
 
 type Running<'a> = Pin<Box<dyn Future<Output = Result<Vec<Figure>>> + 'a>>;
@@ -57,6 +63,8 @@ pub(crate) fn all() -> Vec<Scenario> {
         Scenario { name: "e fan-out", is_long: true, run: |bench| Box::pin(fan_out::run(bench)) },
         Scenario { name: "f cold start", is_long: true, run: |bench| Box::pin(cold_start::run(bench)) },
         Scenario { name: "g instructions", is_long: true, run: |bench| Box::pin(instructions::run(bench)) },
+        Scenario { name: "h stored", is_long: true, run: |bench| Box::pin(stored::run(bench)) },
+        Scenario { name: "i subscriptions", is_long: true, run: |bench| Box::pin(subscriptions::run(bench)) },
     ]
 }
 

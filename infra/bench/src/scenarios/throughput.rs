@@ -13,8 +13,8 @@ use crate::report::Figure;
 use crate::report::Target::{AtLeast, AtMost};
 
 /// Of one load.
-struct Speed {
-    per_second: f64,
+pub(super) struct Speed {
+    pub(super) per_second: f64,
     /// Processor time for each event.
     cpu_ms: f64,
 }
@@ -49,7 +49,8 @@ pub(super) async fn run(bench: &Bench) -> Result<Vec<Figure>> {
     Ok(figures)
 }
 
-async fn load(
+/// Posts of so many events, as fast as they are answered.
+pub(super) async fn load(
     bench: &Bench,
     process: &Process,
     key: &str,
