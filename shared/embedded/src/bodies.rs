@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use holdfast_core::ports::BodyKey;
 use holdfast_core::time::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::checksum;
 use crate::counters::StoredBytes;
@@ -58,4 +58,12 @@ pub(crate) fn put_bodies<'a>(
         stored.add(connection, body.key.tenant.as_str(), added as u64)?;
     }
     stored.write(connection)
+}
+
+/// The size of a body, if it is there.
+pub(crate) fn body_bytes(connection: &Connection, key: &BodyKey) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2")?
+        .query_row([key.tenant.as_str(), key.event_key.as_str()], |row| row.get(0))
+        .optional()
 }

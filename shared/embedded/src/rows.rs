@@ -1,5 +1,6 @@
 //! Records as rows.
 
+use crate::bodies::body_bytes;
 use crate::checksum;
 use crate::counters::{StoredBytes, add_waiting};
 use crate::lane::{row_cost, tenant_of};
@@ -97,7 +98,8 @@ impl Row {
         connection: &Connection,
         stored: &mut StoredBytes<'a>,
     ) -> rusqlite::Result<bool> {
-        let waiting_bytes = self.waiting_bytes(connection)?;
+        let held = self.holds.as_ref().map(|(body, _)| body_bytes(connection, body));
+        let waiting_bytes = held.transpose()?.flatten();
         // Most records are new. One statement for both would make SQLite copy every page that it changes, because of the triggers of an update.
         if !self.write(connection, INSERT, waiting_bytes)? {
             return self.write(connection, UPDATE, waiting_bytes);
@@ -108,14 +110,6 @@ impl Row {
         let bytes = self.counted_bytes.map_or(0, i64::unsigned_abs);
         stored.add(connection, tenant_of(&self.key.partition), bytes)?;
         Ok(true)
-    }
-
-    /// The size of the body that it holds on to.
-    fn waiting_bytes(&self, connection: &Connection) -> rusqlite::Result<Option<i64>> {
-        let Some((body, _)) = &self.holds else { return Ok(None) };
-        let find = "SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2";
-        let mut find = connection.prepare_cached(find)?;
-        find.query_row([body.tenant.as_str(), body.event_key.as_str()], |row| row.get(0)).optional()
     }
 
     /// Returns whether a row was written.

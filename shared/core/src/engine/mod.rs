@@ -54,6 +54,7 @@ mod gate;
 mod inspect;
 mod jobs;
 mod keys;
+mod lately;
 mod recover;
 mod replay;
 mod repository;

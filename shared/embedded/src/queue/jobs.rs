@@ -1,14 +1,14 @@
 use holdfast_core::ports::{BodyKey, QueueName, UnreadableMessage, chain};
 use holdfast_core::records::{DeliveryTicket, FirstAttempt, Message};
 use holdfast_core::time::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 
 use super::entry::{Decoded, Place, Sizes};
 use super::group::GroupId;
 use super::mirrors::{Mirrors, queue_number};
 use super::ticket::{self, Sent, TicketId};
-use crate::bodies::{NewBody, put_bodies};
+use crate::bodies::{NewBody, body_bytes, put_bodies};
 use crate::checksum;
 use crate::database::{CLOSED, write_meta};
 use crate::error::Failure;
@@ -47,12 +47,7 @@ fn stored_body_bytes(connection: &Connection, queue: QueueName, message: &Decode
         Ok(Message::Delivery(DeliveryTicket { key, .. })) if queue == QueueName::Retry => key,
         _ => return Ok(0),
     };
-    let mut statement =
-        connection.prepare_cached("SELECT length(body) FROM bodies WHERE tenant = ?1 AND event_key = ?2")?;
-    let found = statement
-        .query_row([key.tenant.as_str(), key.event_key.as_str()], |row| row.get::<_, i64>(0))
-        .optional()?;
-    Ok(found.unwrap_or(0).unsigned_abs())
+    Ok(body_bytes(connection, &BodyKey::of(key))?.unwrap_or(0).unsigned_abs())
 }
 
 /// Writes messages. They can be received once they are durable.

@@ -2,11 +2,11 @@
 //!
 //! Counted in the memory of each process, like the rate of posts.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::Engine;
+use crate::engine::lately::Lately;
 use crate::ids::Tenant;
 use crate::rules::bucket::Bucket;
 use crate::time::Timestamp;
@@ -14,21 +14,18 @@ use crate::time::Timestamp;
 /// In the long run. At once, as many as let a tenant replace all of its subscriptions.
 const PER_SECOND: u64 = 10;
 const SECONDS: u32 = 2_000;
-/// So many tenants are remembered before those that need not be are looked for.
-const MAX_REMEMBERED: usize = 1_024;
 
 #[derive(Default)]
-pub(in crate::engine) struct SubscriptionChanges(Mutex<HashMap<Tenant, Bucket>>);
+pub(in crate::engine) struct SubscriptionChanges(Mutex<Lately<Tenant, Bucket>>);
 
 impl SubscriptionChanges {
     /// Counts a change, or says how long to wait.
     fn take(&self, tenant: &Tenant, now: Timestamp) -> Result<(), Duration> {
-        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MAX_REMEMBERED && !buckets.contains_key(tenant) {
-            buckets.retain(|_, bucket| !bucket.is_full(now));
-        }
+        let mut lately = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = || Bucket::full_of_seconds(SECONDS, PER_SECOND, now);
-        buckets.entry(tenant.clone()).or_insert_with(new).take(1, now)
+        lately
+            .pace(tenant.clone(), |bucket| bucket.is_full(now), new)
+            .map_or(Ok(()), |bucket| bucket.take(1, now))
     }
 }
 
@@ -56,14 +53,5 @@ mod tests {
         take("b", 0).unwrap();
         assert!((0..10).all(|_| take("a", 1).is_ok()));
         take("a", 1).unwrap_err();
-    }
-
-    #[test]
-    fn tenants_that_changed_little_are_forgotten() {
-        let changes = SubscriptionChanges::default();
-        for n in 0..MAX_REMEMBERED as u64 * 3 {
-            changes.take(&Tenant(n.to_string()), at(n)).unwrap();
-        }
-        assert!(changes.0.lock().unwrap().len() <= MAX_REMEMBERED);
     }
 }

@@ -3,46 +3,26 @@
 //!
 //! Counted in the memory of each process, like the rate of posts.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::engine::Engine;
+use crate::engine::lately::Lately;
 use crate::ids::{Tenant, UrlId};
 use crate::rules::announcements::{AnnouncementPace, MAX_AT_ONCE};
 use crate::time::Timestamp;
 
-/// So many URLs are remembered before the first search for those that need not be.
-const MIN_PRUNED: usize = 1_024;
-/// And so many at the most: the changes of further ones are not counted, so that they are not refused for those of others.
-const MAX_REMEMBERED: usize = 100_000;
-
 /// The URLs that were changed lately. They have the pace at which changes are announced.
 #[derive(Default)]
-pub(in crate::engine) struct HandChanges(Mutex<Paces>);
-
-#[derive(Default)]
-struct Paces {
-    by_url: HashMap<(Tenant, UrlId), AnnouncementPace>,
-    prune_at: usize,
-}
+pub(in crate::engine) struct HandChanges(Mutex<Lately<(Tenant, UrlId), AnnouncementPace>>);
 
 impl HandChanges {
     /// Counts a change, or says how long to wait.
     fn take(&self, tenant: &Tenant, url_id: &UrlId, now: Timestamp) -> Result<(), Duration> {
-        let mut paces = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lately = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (tenant.clone(), url_id.clone());
-        if !paces.by_url.contains_key(&key) {
-            if paces.by_url.len() >= paces.prune_at.max(MIN_PRUNED) {
-                paces.by_url.retain(|_, pace| pace.available(now) < MAX_AT_ONCE);
-                // Not before there are twice as many, so that pruning stays cheap when none can be forgotten.
-                paces.prune_at = (paces.by_url.len() * 2).min(MAX_REMEMBERED);
-            }
-            if paces.by_url.len() >= MAX_REMEMBERED {
-                return Ok(());
-            }
-        }
-        let pace = paces.by_url.entry(key).or_default();
+        let is_fresh = |pace: &AnnouncementPace| pace.available(now) >= MAX_AT_ONCE;
+        let Some(pace) = lately.pace(key, is_fresh, AnnouncementPace::default) else { return Ok(()) };
         if pace.available(now) == 0 {
             return Err(pace.wait(now));
         }
@@ -79,15 +59,5 @@ mod tests {
         take("a", "x", 6).unwrap_err();
         take("a", "y", 6).unwrap();
         take("b", "x", 6).unwrap();
-    }
-
-    #[test]
-    fn urls_that_may_be_changed_freely_again_are_forgotten() {
-        let changes = HandChanges::default();
-        for n in 0..MIN_PRUNED as u64 * 4 {
-            changes.take(&"a".into(), &UrlId::of(&n.to_string()), at(n)).unwrap();
-            let remembered = changes.0.lock().unwrap().by_url.len();
-            assert!(remembered <= MIN_PRUNED, "{remembered}");
-        }
     }
 }
