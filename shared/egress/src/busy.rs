@@ -4,9 +4,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use holdfast_core::engine::{Gate, GateLimits, Inside, StepTurns};
 use holdfast_core::ids::Tenant;
+use tokio::time::Instant;
+
+/// A step that takes longer counts as several. Most take less, and a receiver can make one take a hundred times as long.
+const TIME_PER_STEP: Duration = Duration::from_micros(100);
 
 /// Whose connections take turns. `None`: not of an attempt.
 pub(crate) type Holder = Option<Tenant>;
@@ -30,8 +35,8 @@ impl BusySteps {
         turns: &mut StepTurns<Holder>,
         holder: &Holder,
         context: &mut Context<'_>,
-    ) -> Poll<Inside<Holder>> {
-        turns.poll_enter(&self.0, holder, context)
+    ) -> Poll<Step> {
+        turns.poll_enter(&self.0, holder, context).map(|inside| Step { inside, began: Instant::now() })
     }
 
     #[cfg(test)]
@@ -42,6 +47,19 @@ impl BusySteps {
     /// Each step of the connection waits for its turn among the tenants.
     pub(crate) fn in_turns<F: Future + Unpin>(&self, tenant: Option<Tenant>, connecting: F) -> InTurns<F> {
         InTurns { busy: self.clone(), tenant, turns: StepTurns::default(), connecting }
+    }
+}
+
+/// Lasts until it is dropped, and counts by the time that it took.
+pub(crate) struct Step {
+    inside: Inside<Holder>,
+    began: Instant,
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        let steps = self.began.elapsed().as_micros() / TIME_PER_STEP.as_micros();
+        self.inside.charge(u64::try_from(steps).unwrap_or(u64::MAX));
     }
 }
 
@@ -58,7 +76,7 @@ impl<F: Future + Unpin> Future for InTurns<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let InTurns { busy, tenant, turns, connecting } = &mut *self;
         // The turn is over as soon as the connection waits for its receiver.
-        let _turn = ready!(busy.poll_enter(turns, tenant, context));
+        let _step = ready!(busy.poll_enter(turns, tenant, context));
         Pin::new(connecting).poll(context)
     }
 }
@@ -96,5 +114,37 @@ mod tests {
         assert!(!is_ready(&mut other));
         assert!(is_ready(&mut other));
         assert_eq!(steps.load(Ordering::Relaxed), 2);
+    }
+
+    /// Handshakes of 7 ms had as many turns as connections that are opened in 0.02 ms, and these piled up.
+    #[tokio::test(start_paused = true)]
+    async fn steps_count_by_the_time_that_they_took() {
+        let busy = BusySteps::new(2);
+        let context = &mut Context::from_waker(Waker::noop());
+        let tenants = ["slow"].into_iter().chain(["quick"; 20]);
+        let mut waiting: Vec<_> =
+            tenants.map(|name| (name, Some(Tenant::from(name)), StepTurns::default())).collect();
+        let slow = Some("slow".into());
+        let Poll::Ready(first) = busy.poll_enter(&mut StepTurns::default(), &slow, context) else {
+            panic!("none is busy");
+        };
+        for (_, tenant, turns) in &mut waiting {
+            assert!(busy.poll_enter(turns, tenant, context).is_pending());
+        }
+        tokio::time::advance(Duration::from_millis(7)).await;
+        let mut step = Some(first);
+        let mut order = Vec::new();
+        while !waiting.is_empty() {
+            drop(step.take());
+            let next = waiting.iter_mut().position(|(_, tenant, turns)| {
+                let entered = busy.poll_enter(turns, tenant, context);
+                let is_ready = entered.is_ready();
+                step = step.take().or(if let Poll::Ready(step) = entered { Some(step) } else { None });
+                is_ready
+            });
+            order.push(waiting.remove(next.expect("one is let in")).0);
+        }
+        assert_eq!(order.pop(), Some("slow"));
+        assert!(order.iter().all(|name| *name == "quick"), "{order:?}");
     }
 }

@@ -114,6 +114,8 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, receiver: Uri) -> Self::Future {
+        let is_https = |uri: &Uri| uri.scheme_str() == Some("https");
+        let has_tls = is_https(&receiver) || matches!(&self.route, Route::Proxy { uri, .. } if is_https(uri));
         let connecting: Connecting<Stream> = match &mut self.route {
             Route::Direct { resolver, to_receiver } => {
                 let checked = resolver.check_reachable(receiver.host());
@@ -123,7 +125,7 @@ impl Service<Uri> for Connector {
                     Ok(Stream::new(connecting.await?, false))
                 })
             }
-            Route::Proxy { tunnel, .. } if receiver.scheme_str() == Some("https") => {
+            Route::Proxy { tunnel, .. } if is_https(&receiver) => {
                 let connecting = tunnel.call(receiver);
                 Box::pin(async { Ok(Stream::new(connecting.await?, false)) })
             }
@@ -134,7 +136,9 @@ impl Service<Uri> for Connector {
         };
         let timeout = self.timeout;
         let tenant = resolver::current_tenant();
-        let connecting = self.busy.in_turns(tenant.clone(), connecting);
+        // Without TLS there is nothing to verify, and nothing to wait for others with.
+        let connecting: Connecting<Stream> =
+            if has_tls { Box::pin(self.busy.in_turns(tenant.clone(), connecting)) } else { connecting };
         let connecting = self.overtaken.limit(tenant, connecting);
         Box::pin(async move {
             let connected = tokio::time::timeout(timeout, connecting).await;

@@ -73,7 +73,7 @@ impl Future for InTurns {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let InTurns { busy, reading, turns, task } = &mut *self;
-        let _turn = match &*reading {
+        let _step = match &*reading {
             Reading::Little => None,
             Reading::Much(holder) => Some(ready!(busy.poll_enter(turns, holder, context))),
         };

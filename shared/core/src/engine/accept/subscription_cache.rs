@@ -12,7 +12,7 @@ use crate::engine::{Engine, Result, Unavailable};
 use crate::ids::{SubscriptionId, Tenant};
 use crate::ports::Query;
 use crate::records::{Key, Subscription, SubscriptionChange, TenantVersion};
-use crate::rules::matching::{Member, Selector, SubscriptionIndex};
+use crate::rules::matching::{Explainer, Member, Selection, Selector, SubscriptionIndex};
 
 /// Beyond either of these, the least recently used tenant is evicted.
 const MAX_TENANTS: usize = 10_000;
@@ -255,6 +255,20 @@ impl Engine {
             self.work_in_turns(tenant, || search.step(&mut { WORK_PER_TURN })).await;
         }
         Recipients { are_refused: search.is_refused(), members: search.matched() }
+    }
+
+    /// What becomes of an event at one subscription. The body is read for it, so it takes its turns among the tenants.
+    pub(in crate::engine) async fn select(
+        &self,
+        tenant: &Tenant,
+        one: &Selector,
+        (event_type, body): (&str, &[u8]),
+    ) -> Selection {
+        let explainer = Explainer::new(one);
+        let mut explaining = explainer.ask(event_type, body);
+        self.work_in_turns(tenant, || explaining.step(&mut { WORK_PER_TURN })).await;
+        // The last piece has found it.
+        explaining.selection().unwrap_or(Selection::Matches)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{DeliveryView, EventView};
 use crate::ids::{DeliveryKey, SubscriptionId, Tenant};
 use crate::records::{EventRecord, IdPhase, Subscription, UrlRecord};
 use crate::rules::delivery::DeliveryState;
-use crate::rules::matching::{Refusal, Selection, explain};
+use crate::rules::matching::{Refusal, Selection};
 
 /// The answer in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -74,28 +74,30 @@ impl Engine {
         let Some(event) = self.view_event(tenant, event_id).await? else {
             return Ok(Explanation { subscription, ..Explanation::of(Verdict::UnknownEvent) });
         };
-        let (verdict, refusal) = without_delivery(&event, subscription.as_ref());
+        let (verdict, refusal) = self.without_delivery(&event, subscription.as_ref()).await;
         Ok(Explanation { event: Some(event.event), subscription, refusal, ..Explanation::of(verdict) })
     }
-}
 
-/// The event is known, but not a delivery of it to this subscription.
-fn without_delivery(
-    EventView { event, body, .. }: &EventView,
-    subscription: Option<&Subscription>,
-) -> (Verdict, Option<Refusal>) {
-    let Some(subscription) = subscription else { return (Verdict::UnknownSubscription, None) };
-    if subscription.created_at > event.accepted_at {
-        return (Verdict::SubscribedLater, None);
-    }
-    let selector = subscription.selector();
-    let has_body = body.is_some() || selector.filters.is_empty();
-    match explain(&selector, &event.event_type, body.as_deref().unwrap_or_default()) {
-        Selection::Inactive => (Verdict::Inactive, None),
-        Selection::OtherType => (Verdict::TypeNotSubscribed, None),
-        _ if event.phase != IdPhase::Done => (Verdict::OnItsWay, None),
-        _ if !has_body => (Verdict::NotKnown, None),
-        Selection::Refused(refusal) => (Verdict::RefusedByFilter, Some(refusal)),
-        Selection::Matches => (Verdict::OnItsWay, None),
+    /// The event is known, but not a delivery of it to this subscription.
+    async fn without_delivery(
+        &self,
+        EventView { event, body, .. }: &EventView,
+        subscription: Option<&Subscription>,
+    ) -> (Verdict, Option<Refusal>) {
+        let Some(subscription) = subscription else { return (Verdict::UnknownSubscription, None) };
+        if subscription.created_at > event.accepted_at {
+            return (Verdict::SubscribedLater, None);
+        }
+        let selector = subscription.selector();
+        let has_body = body.is_some() || selector.filters.is_empty();
+        let body = body.as_deref().unwrap_or_default();
+        match self.select(&event.tenant, &selector, (&event.event_type, body)).await {
+            Selection::Inactive => (Verdict::Inactive, None),
+            Selection::OtherType => (Verdict::TypeNotSubscribed, None),
+            _ if event.phase != IdPhase::Done => (Verdict::OnItsWay, None),
+            _ if !has_body => (Verdict::NotKnown, None),
+            Selection::Refused(refusal) => (Verdict::RefusedByFilter, Some(refusal)),
+            Selection::Matches => (Verdict::OnItsWay, None),
+        }
     }
 }

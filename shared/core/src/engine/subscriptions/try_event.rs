@@ -5,7 +5,7 @@ use super::create::{LISTED_AT_A_TIME, MAX_LISTED_BYTES};
 use crate::ids::{SubscriptionId, Tenant, UrlId};
 use crate::ports::Query;
 use crate::records::Subscription;
-use crate::rules::matching::{Selection, explain};
+use crate::rules::matching::Selection;
 
 /// How many subscriptions are asked.
 pub const MAX_TRIED: usize = 1_000;
@@ -51,17 +51,11 @@ impl Engine {
             let page = self.repository.list::<Subscription>(query).await?;
             for subscription in page.items {
                 let selector = subscription.selector();
-                let mut selection = None;
-                // The body is read once for each subscription with filters, so others have their turns in between.
-                self.work_in_turns(tenant, || {
-                    selection = Some(explain(&selector, &event.event_type, &body));
-                    true
-                })
-                .await;
+                let selection = self.select(tenant, &selector, (&event.event_type, &body)).await;
                 let Subscription { id, url_id, url, .. } = subscription;
-                let one = selection.map(|selection| TriedSubscription { id, url_id, url, selection });
-                bytes += one.as_ref().map_or(0, TriedSubscription::bytes);
-                tried.items.extend(one);
+                let one = TriedSubscription { id, url_id, url, selection };
+                bytes += one.bytes();
+                tried.items.push(one);
             }
             after = page.next;
             tried.more = after.is_some();

@@ -47,6 +47,14 @@ impl Condition {
         }
     }
 
+    /// The field that explains why it does not pass.
+    pub(super) fn slot(&self) -> Slot {
+        match self {
+            Condition::Compare(slot, ..) | Condition::Contains(slot, _) | Condition::Exists(slot, _) => *slot,
+            Condition::Changed(_, new) => *new,
+        }
+    }
+
     pub(super) fn passes(&self, event: &Event<'_>) -> bool {
         match self {
             Condition::Exists(slot, wanted) => event.get(*slot).is_some() == *wanted,

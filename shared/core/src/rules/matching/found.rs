@@ -103,6 +103,16 @@ impl<'e> Found<'e> {
             || matches!((self.value(), other.value()), (Some(a), Some(b)) if a == b)
     }
 
+    /// For people: a longer value is shown by its beginning, as it was written.
+    pub(super) fn shown(&self, max_bytes: usize) -> Value {
+        let text = self.raw.get();
+        if text.len() <= max_bytes {
+            return self.value().cloned().unwrap_or_default();
+        }
+        let end = (0..=max_bytes).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        Value::String(format!("{}…", &text[..end]))
+    }
+
     /// How much work it is to look into it, in comparisons of short values. By the slowest operator: `contains` with a text that nearly
     /// matches everywhere takes some nanoseconds for each byte.
     pub(super) fn cost(&self) -> usize {

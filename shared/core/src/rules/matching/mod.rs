@@ -9,6 +9,7 @@ mod explain;
 mod found;
 mod leaf;
 mod paths;
+#[cfg(any(test, fuzzing))]
 pub(super) mod reference;
 mod scalar;
 mod search;
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use condition::{Condition, paths_of};
-pub use explain::{Refusal, Selection, explain};
+pub use explain::{Explainer, Refusal, Selection};
 use leaf::{Leaf, Place};
 use paths::Paths;
 pub use search::Search;

@@ -1,4 +1,4 @@
-//! What filters mean, written in the plainest way: to compare the index with, and to explain why an event was refused.
+//! What filters mean, written in the plainest way, to compare the index with.
 
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -9,15 +9,12 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-#[cfg(any(test, fuzzing))]
 use super::Selector;
-use crate::rules::filter::{Filter, Op};
-#[cfg(any(test, fuzzing))]
-use crate::rules::{event_type, filter::Connector};
+use crate::rules::event_type;
+use crate::rules::filter::{Connector, Filter, Op};
 use crate::time::Timestamp;
 
 /// Whether a subscription selects an event.
-#[cfg(any(test, fuzzing))]
 pub(in crate::rules) fn selects(one: &Selector, name: &str, body: &[u8]) -> bool {
     one.active
         && one.event_types.iter().any(|pattern| event_type::matches(pattern, name))
@@ -26,7 +23,7 @@ pub(in crate::rules) fn selects(one: &Selector, name: &str, body: &[u8]) -> bool
 
 /// An event's body, parsed only as far as a path asks: an event may hold numbers, texts or depths that cannot be represented, and its
 /// other fields must still be found.
-pub(super) struct LazyJson<'e> {
+struct LazyJson<'e> {
     event: &'e [u8],
     whole: OnceCell<Option<Part<'e>>>,
 }
@@ -46,12 +43,12 @@ enum Inside<'e> {
 }
 
 impl<'e> LazyJson<'e> {
-    pub(super) fn new(event: &'e [u8]) -> LazyJson<'e> {
+    fn new(event: &'e [u8]) -> LazyJson<'e> {
         LazyJson { event, whole: OnceCell::new() }
     }
 
     /// The value at this dotted path, if there is one.
-    pub(super) fn find(&self, path: &str) -> Option<&Value> {
+    fn find(&self, path: &str) -> Option<&Value> {
         let whole = self.whole.get_or_init(|| serde_json::from_slice(self.event).ok().map(Part::new));
         let found = path.split('.').try_fold(whole.as_ref()?, |part, step| part.step(step))?;
         Some(found.value())
@@ -117,7 +114,6 @@ fn open(raw: &RawValue) -> Inside<'_> {
     opened.unwrap_or(Inside::Nothing)
 }
 
-#[cfg(any(test, fuzzing))]
 fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> bool {
     match connector {
         Connector::And => filters.iter().all(|f| filter_passes(f, event)),
@@ -125,7 +121,7 @@ fn passes(filters: &[Filter], connector: Connector, event: &LazyJson<'_>) -> boo
     }
 }
 
-pub(super) fn filter_passes(filter: &Filter, event: &LazyJson<'_>) -> bool {
+fn filter_passes(filter: &Filter, event: &LazyJson<'_>) -> bool {
     if filter.op == Op::Changed {
         let state = |name: &str| event.find(&format!("data.{name}.{}", filter.field));
         return state("oldState") != state("newState");
