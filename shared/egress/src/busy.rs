@@ -1,6 +1,7 @@
 //! Lets few connections at a time do what keeps a thread busy: a receiver chooses how much there is to verify in its handshake and how many
 //! headers it sends, and hundreds of them may answer at the same moment.
 
+use std::cell::Cell;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -46,7 +47,50 @@ impl BusySteps {
 
     /// Each step of the connection waits for its turn among the tenants.
     pub(crate) fn in_turns<F: Future + Unpin>(&self, tenant: Option<Tenant>, connecting: F) -> InTurns<F> {
-        InTurns { busy: self.clone(), tenant, turns: StepTurns::default(), connecting }
+        InTurns {
+            busy: self.clone(),
+            tenant,
+            turns: StepTurns::default(),
+            waits: Waits::default(),
+            connecting,
+        }
+    }
+}
+
+tokio::task_local! {
+    /// How long the attempt has waited for turns.
+    static WAITED: Cell<Duration>;
+}
+
+/// Makes an attempt. Returns how long it waited for its turns, too, which is no time of its receiver.
+pub(crate) async fn waiting<F: Future>(attempt: F) -> (F::Output, Duration) {
+    let made = async {
+        let output = attempt.await;
+        (output, WAITED.with(Cell::get))
+    };
+    WAITED.scope(Cell::default(), made).await
+}
+
+/// Counts what a connection waits for its turns, also if it is given up while it waits.
+#[derive(Default)]
+struct Waits(Option<Instant>);
+
+impl Waits {
+    fn begin(&mut self) {
+        self.0.get_or_insert_with(Instant::now);
+    }
+
+    fn end(&mut self) {
+        if let Some(since) = self.0.take() {
+            // Outside of an attempt no one asks.
+            let _ = WAITED.try_with(|waited| waited.set(waited.get() + since.elapsed()));
+        }
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
@@ -67,6 +111,7 @@ pub(crate) struct InTurns<F> {
     busy: BusySteps,
     tenant: Holder,
     turns: StepTurns<Holder>,
+    waits: Waits,
     connecting: F,
 }
 
@@ -74,9 +119,11 @@ impl<F: Future + Unpin> Future for InTurns<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let InTurns { busy, tenant, turns, connecting } = &mut *self;
+        let InTurns { busy, tenant, turns, waits, connecting } = &mut *self;
+        waits.begin();
         // The turn is over as soon as the connection waits for its receiver.
         let _step = ready!(busy.poll_enter(turns, tenant, context));
+        waits.end();
         Pin::new(connecting).poll(context)
     }
 }
@@ -146,5 +193,27 @@ mod tests {
         }
         assert_eq!(order.pop(), Some("slow"));
         assert!(order.iter().all(|name| *name == "quick"), "{order:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_in_line_is_not_that_of_the_receiver() {
+        let busy = BusySteps::new(2);
+        let seconds = Duration::from_secs;
+        let answers = || tokio::time::timeout(seconds(1), pending::<()>());
+        let connecting = || busy.in_turns(Some("a".into()), Box::pin(answers()));
+        assert_eq!(waiting(connecting()).await.1, Duration::ZERO);
+
+        let turn = busy.enter(&Some("b".into())).await;
+        let leave = async {
+            tokio::time::advance(seconds(2)).await;
+            drop(turn);
+        };
+        let ((_, waited), ()) = tokio::join!(waiting(connecting()), leave);
+        assert_eq!(waited, seconds(2));
+
+        let _turn = busy.enter(&Some("b".into())).await;
+        let given_up = waiting(tokio::time::timeout(seconds(3), connecting())).await;
+        assert!(given_up.0.is_err());
+        assert_eq!(given_up.1, seconds(3), "also if it is given up in line");
     }
 }

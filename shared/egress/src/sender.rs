@@ -13,6 +13,7 @@ use http_body_util::Full;
 use tokio::time::{Instant, timeout, timeout_at};
 use url::{Position, Url};
 
+use crate::busy::waiting;
 use crate::client::{BuildError, HttpClient, Received};
 use crate::config::EgressConfig;
 use crate::failure;
@@ -75,16 +76,21 @@ impl HttpSender {
         if let Err(refusal) = self.guard.check_url(&url) {
             return Ok(failure::blocked(&refusal));
         }
-        match timeout_at(deadline, self.execute(tenant, &url, request)).await {
-            Ok(Ok(received)) => self.finish(received, deadline).await,
+        let (executed, waited) = waiting(timeout_at(deadline, self.execute(tenant, &url, request))).await;
+        match executed {
+            Ok(Ok(received)) => self.finish(received, (deadline, waited)).await,
             Ok(Err(failed)) => failed,
-            Err(_) => self.timed_out(deadline, failure::no_response_within(self.timeout)),
+            Err(_) => self.timed_out((deadline, waited), failure::no_response_within(self.timeout)),
         }
     }
 
-    /// The receiver's failure, unless it is we who were too busy to notice in time.
-    fn timed_out(&self, deadline: Instant, failed: AttemptResponse) -> Result<AttemptResponse, Shortage> {
-        match Shortage::of_late_timeout(deadline.elapsed(), self.timeout) {
+    /// The receiver's failure, unless it is we who were too busy to let it answer or to notice in time.
+    fn timed_out(
+        &self,
+        (deadline, waited): (Instant, Duration),
+        failed: AttemptResponse,
+    ) -> Result<AttemptResponse, Shortage> {
+        match Shortage::of_late_timeout(deadline.elapsed() + waited, self.timeout) {
             Some(shortage) => Err(shortage),
             None => Ok(failed),
         }
@@ -108,7 +114,11 @@ impl HttpSender {
     }
 
     /// A response counts only when it is complete, up to the size that is read.
-    async fn finish(&self, received: Received, deadline: Instant) -> Result<AttemptResponse, Shortage> {
+    async fn finish(
+        &self,
+        received: Received,
+        (deadline, waited): (Instant, Duration),
+    ) -> Result<AttemptResponse, Shortage> {
         let Received { response, metered } = received;
         let status = response.status().as_u16();
         let retry_after = retry_after::parse(response.headers(), self.clock.wall());
@@ -120,7 +130,7 @@ impl HttpSender {
                 Ok(AttemptResponse::Status { status, excerpt, retry_after })
             }
             Ok(Err(error)) => Ok(failure::from_body(&error, self.timeout)),
-            Err(_) => self.timed_out(deadline, failure::incomplete_within(self.timeout, status)),
+            Err(_) => self.timed_out((deadline, waited), failure::incomplete_within(self.timeout, status)),
         }
     }
 }

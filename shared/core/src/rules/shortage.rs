@@ -51,8 +51,9 @@ impl Shortage {
         }
     }
 
-    /// What is short if an attempt that may take `timeout` was seen to have no response only `late` after that. `None`: the receiver
-    /// took too long. A process that is late by much may not have seen a response that came in time.
+    /// What is short if an attempt that may take `timeout` was seen to have no response only `late` after that, or had so much less because
+    /// it waited for its turn. `None`: the receiver took too long. A process that is late by much may not have seen a response that
+    /// came in time.
     #[must_use]
     pub fn of_late_timeout(late: Duration, timeout: Duration) -> Option<Shortage> {
         (late > timeout / MAX_LATE_PART).then_some(Shortage::Time)
