@@ -4,8 +4,9 @@
 //! adds to the log. SQLite starts the log anew only if all of it is copied when a commit begins, and if no read that began before that is
 //! under way. So the writing thread copies the short rest itself and waits a moment for such reads: reads that begin then need no log.
 //!
-//! If commits are faster than copying, the log would grow to its limit, where all have to wait. Before that, only small jobs are done
-//! until the copying has caught up.
+//! If commits are faster than copying, the log would grow without end. So a commit waits if more than half as much as is being copied has come
+//! meanwhile: each time there is less to copy, until the rest is short. Before that, only small jobs are done. By this rule a long log, such
+//! as one that could not be copied during a backup, keeps no one waiting until it is copied.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -24,10 +25,12 @@ use crate::files::Watch;
 const PASS_PAGES: u32 = 4_000;
 /// The writing thread copies at most this many pages itself, which takes about a millisecond.
 const MAX_REST_PAGES: u32 = 100;
-/// 64 MB. If the log has grown to this size, because commits are faster than copying, the writing thread copies all of it.
-const MAX_LOG_PAGES: u32 = 16_384;
+/// 64 MB. From this size of the log on, commits wait for the copying if they are faster.
+const LONG_LOG_PAGES: u32 = 16_384;
+/// And the writing thread copies up to this many itself, which takes some ten milliseconds: with fewer, a busy one might never get there.
+const MAX_REST_PAGES_IF_LONG: u32 = 4_000;
 /// 32 MB. From this size on, large jobs wait for the copying.
-const SLOW_LOG_PAGES: u32 = MAX_LOG_PAGES / 2;
+const SLOW_LOG_PAGES: u32 = LONG_LOG_PAGES / 2;
 /// How long the writing thread waits for reads that use the log. Most are done within a millisecond; a backup is not.
 const MAX_READERS_WAIT: Duration = Duration::from_millis(20);
 /// How long other statements wait for locks, as rusqlite sets it.
@@ -55,7 +58,9 @@ enum Step {
 /// Decides who copies and when.
 #[derive(Debug)]
 struct Plan {
-    is_passing: bool,
+    passing: Option<Pass>,
+    /// The other thread has ended.
+    is_alone: bool,
     /// How much of the log the other thread has copied and flushed.
     flushed: u32,
     /// From which size of the log on something is to be done. It grows while a reader, such as a backup, keeps the log from starting
@@ -64,38 +69,63 @@ struct Plan {
     last_pages: u32,
 }
 
+/// What the other thread is doing.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    /// How long the log was when it began.
+    began_at: u32,
+    /// How much of the log it has to copy.
+    pages: u32,
+}
+
+impl Pass {
+    /// How much of what may come while it copies has come.
+    fn grown(&self, log_pages: u32) -> u32 {
+        log_pages.saturating_sub(self.began_at)
+    }
+
+    /// Half as much as it copies, so that the next one has less to copy. A commit may add to that before it is noticed.
+    fn max_growth(&self) -> u32 {
+        (self.pages / 2).max(MAX_REST_PAGES_IF_LONG / 2)
+    }
+}
+
 impl Plan {
-    const NEW: Plan = Plan { is_passing: false, flushed: 0, next_at: PASS_PAGES, last_pages: 0 };
+    const NEW: Plan = Plan { passing: None, is_alone: false, flushed: 0, next_at: PASS_PAGES, last_pages: 0 };
 
     fn after_commit(&mut self, log: Log) -> Step {
         let has_started_anew = log.pages < self.last_pages || log.copied < self.flushed;
         if has_started_anew {
-            *self = Plan { is_passing: self.is_passing, ..Plan::NEW };
+            *self = Plan { passing: self.passing, is_alone: self.is_alone, ..Plan::NEW };
         }
         self.last_pages = log.pages;
-        if self.is_passing && log.pages >= MAX_LOG_PAGES {
-            return Step::AwaitPass;
+        let is_long = log.pages >= LONG_LOG_PAGES;
+        if let Some(pass) = &self.passing {
+            let is_full = is_long && pass.grown(log.pages) >= pass.max_growth();
+            return if is_full { Step::AwaitPass } else { Step::Nothing };
         }
-        if self.is_passing || log.pages < self.next_at || log.copied == log.pages {
+        if log.pages < self.next_at || log.copied == log.pages {
             return Step::Nothing;
         }
         let rest = log.pages.saturating_sub(self.flushed);
-        if rest <= MAX_REST_PAGES || log.pages >= MAX_LOG_PAGES {
+        let max_rest = if is_long { MAX_REST_PAGES_IF_LONG } else { MAX_REST_PAGES };
+        if rest <= max_rest || self.is_alone {
             // If the log does not start anew after this, a reader is in the way.
             self.next_at = log.pages + PASS_PAGES;
             return Step::CopyRest;
         }
-        self.is_passing = true;
+        self.passing = Some(Pass { began_at: log.pages, pages: rest });
         Step::StartPass
     }
 
     fn is_behind(&self) -> bool {
-        self.is_passing && self.last_pages >= SLOW_LOG_PAGES
+        let grown_much = |pass: &Pass| pass.grown(self.last_pages) >= pass.max_growth() / 2;
+        self.last_pages >= SLOW_LOG_PAGES && self.passing.as_ref().is_some_and(grown_much)
     }
 
     /// `copied`: how much of the log the pass has copied and flushed, or `None` if it failed.
     fn after_pass(&mut self, copied: Option<u32>) {
-        self.is_passing = false;
+        self.passing = None;
         match copied {
             Some(copied) if copied > self.flushed => self.flushed = copied,
             // A reader is in the way.
@@ -141,11 +171,13 @@ impl Checkpoints {
         let done = checkpoint(connection, "NOOP").and_then(|log| {
             let mut step = self.plan.after_commit(log);
             if step == Step::AwaitPass {
-                self.plan.after_pass(self.passes.recv().ok().flatten());
+                let copied = self.passes.recv();
+                self.plan.is_alone = copied.is_err();
+                self.plan.after_pass(copied.ok().flatten());
                 step = self.plan.after_commit(checkpoint(connection, "NOOP")?);
             }
             match step {
-                // Fails only if the thread has panicked. Then the log grows to its limit, and this thread copies it.
+                // Fails only if the thread has panicked. Then no pass ends, and this thread copies when the log has grown long.
                 Step::StartPass => drop(self.start.as_ref().map(|start| start.try_send(()))),
                 Step::CopyRest => restart(connection)?,
                 Step::Nothing | Step::AwaitPass => {}
@@ -236,39 +268,68 @@ mod tests {
     }
 
     #[test]
-    fn commits_that_are_faster_than_the_passes_wait_at_the_limit() {
+    fn commits_that_are_faster_than_the_passes_wait_and_the_writing_thread_never_copies_much() {
         let mut plan = Plan::NEW;
-        let mut pages = PASS_PAGES;
-        while plan.after_commit(log(pages, plan.flushed)) == Step::StartPass {
-            plan.after_pass(Some(pages));
-            pages += 2_000;
-        }
-        assert!((MAX_LOG_PAGES..MAX_LOG_PAGES + 2_000).contains(&pages), "{pages}");
-        assert_eq!(plan.after_commit(log(pages + PASS_PAGES, pages)), Step::CopyRest);
+        let (mut pages, mut commits_in_pass, mut waits) = (0, 0, 0);
+        let copied_at_last = loop {
+            pages += 1_000;
+            let mut step = plan.after_commit(log(pages, plan.flushed));
+            commits_in_pass += 1;
+            // A pass takes as long as ten commits, however little there is to copy.
+            if step == Step::AwaitPass || (plan.passing.is_some() && commits_in_pass == 10) {
+                waits += u32::from(step == Step::AwaitPass);
+                plan.after_pass(plan.passing.map(|pass| pass.began_at));
+                step = plan.after_commit(log(pages, plan.flushed));
+            }
+            match step {
+                Step::StartPass => commits_in_pass = 0,
+                Step::CopyRest => break pages - plan.flushed,
+                Step::Nothing | Step::AwaitPass => {}
+            }
+        };
+        assert!(copied_at_last <= MAX_REST_PAGES_IF_LONG, "{copied_at_last}");
+        assert!(waits > 0);
+        assert!(pages < 2 * LONG_LOG_PAGES, "{pages}");
+    }
+
+    /// After a backup, during which nothing could be copied, all commits waited until the writing thread had copied hundreds of megabytes.
+    #[test]
+    fn a_log_that_has_grown_during_a_backup_is_copied_while_commits_go_on() {
+        let mut plan = Plan::NEW;
+        let long = 10 * LONG_LOG_PAGES;
+        assert_eq!(plan.after_commit(log(long, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(long + LONG_LOG_PAGES, 0)), Step::Nothing);
+        assert!(!plan.is_behind(), "large jobs need not wait either");
+        plan.after_pass(Some(long));
+        assert_eq!(plan.after_commit(log(long + LONG_LOG_PAGES + 1, long)), Step::StartPass);
+        plan.after_pass(Some(long + LONG_LOG_PAGES));
+        assert_eq!(
+            plan.after_commit(log(long + LONG_LOG_PAGES + 100, long + LONG_LOG_PAGES)),
+            Step::CopyRest
+        );
     }
 
     #[test]
-    fn a_commit_waits_for_the_pass_when_the_log_is_full() {
-        let mut plan = Plan::NEW;
-        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
-        assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, 0)), Step::AwaitPass);
-        plan.after_pass(Some(PASS_PAGES));
-        assert_eq!(plan.after_commit(log(MAX_LOG_PAGES, PASS_PAGES)), Step::CopyRest);
+    fn without_the_other_thread_the_writing_thread_copies_all() {
+        let mut plan = Plan { is_alone: true, ..Plan::NEW };
+        assert_eq!(plan.after_commit(log(PASS_PAGES - 1, 0)), Step::Nothing);
+        assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::CopyRest);
     }
 
     #[test]
     fn large_jobs_wait_while_a_pass_is_late() {
         let mut plan = Plan::NEW;
-        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES - 1_000, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES, 0)), Step::Nothing);
+        assert!(!plan.is_behind(), "little has come meanwhile");
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 1_000, 0)), Step::Nothing);
         assert!(plan.is_behind());
         plan.after_pass(Some(1_000));
         assert!(!plan.is_behind(), "if a reader is in the way, waiting does not help");
-        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 10, 1_000)), Step::StartPass);
-        assert!(plan.is_behind());
-        plan.after_pass(Some(SLOW_LOG_PAGES));
-        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 20, SLOW_LOG_PAGES)), Step::CopyRest);
-        assert!(!plan.is_behind());
+        plan.after_pass(Some(SLOW_LOG_PAGES + 1_000));
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES + 1_010, SLOW_LOG_PAGES + 1_000)), Step::CopyRest);
         assert_eq!(plan.after_commit(log(PASS_PAGES, 0)), Step::StartPass);
+        assert_eq!(plan.after_commit(log(SLOW_LOG_PAGES - 1, 0)), Step::Nothing);
         assert!(!plan.is_behind(), "the log is short");
     }
 
