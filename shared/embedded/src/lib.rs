@@ -9,6 +9,7 @@ mod bodies;
 mod check;
 mod checkpoints;
 mod checksum;
+mod compact;
 mod counters;
 mod database;
 mod error;

@@ -2,6 +2,7 @@
 
 use crate::bodies::body_bytes;
 use crate::checksum;
+use crate::compact;
 use crate::counters::{StoredBytes, add_waiting};
 use crate::lane::{row_cost, tenant_of};
 use crate::list::{Place, list_id};
@@ -13,6 +14,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 pub(crate) struct Row {
     key: Key,
     data: Vec<u8>,
+    /// How long it is for those who read it.
+    document_bytes: usize,
     checksum: u32,
     look: Option<(u8, i64)>,
     listed: Option<Lists>,
@@ -50,7 +53,10 @@ impl Row {
     pub(crate) fn of(record: &Record) -> Row {
         let key = record.key();
         let entries = record.index_entries();
-        let data = record.encode();
+        let document = record.encode();
+        let counted_bytes = Some(record.counted_bytes(document.len()) as i64).filter(|bytes| *bytes > 0);
+        let document_bytes = document.len();
+        let data = compact::pack(&key, document);
         Row {
             checksum: checksum::of(&key_bytes(&key), &data),
             look: entries.look_at.map(|at| (key.sweep_shard(), at.as_millis())),
@@ -58,8 +64,9 @@ impl Row {
             listed: entries.listed.as_ref().map(Lists::of),
             by_state: entries.by_state.as_ref().map(state_place),
             remove_at: entries.remove_at.map(|at| at.as_millis()),
-            counted_bytes: Some(record.counted_bytes(data.len()) as i64).filter(|bytes| *bytes > 0),
+            counted_bytes,
             data,
+            document_bytes,
             key,
         }
     }
@@ -68,8 +75,8 @@ impl Row {
         &self.key
     }
 
-    pub(crate) fn data_bytes(&self) -> usize {
-        self.data.len()
+    pub(crate) fn document_bytes(&self) -> usize {
+        self.document_bytes
     }
 
     /// How much it keeps the writing thread busy.
@@ -215,8 +222,9 @@ pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Versioned
     let key = Key { partition: text(2)?, sort: text(3)? };
     let (version, checksum): (i64, i64) = (row.get(1)?, row.get(4)?);
     let data = row.get_ref(0)?.as_blob()?;
-    let decoded =
-        checksum::check(checksum, &key_bytes(&key), data).and_then(|()| Record::decode(|| key.clone(), data));
+    let decoded = checksum::check(checksum, &key_bytes(&key), data)
+        .and_then(|()| compact::unpack(&key, data))
+        .and_then(|document| Record::decode(|| key.clone(), &document));
     Ok(match decoded {
         Ok(record) => Ok(Versioned { record, version: version.unsigned_abs() }),
         Err(source) => Err(StoreError::Unreadable { key, source }),
@@ -237,18 +245,18 @@ pub(crate) fn get(
     Ok(get_sized(connection, key)?.map(|(_, found)| found))
 }
 
-/// The same with how many bytes it takes in the file.
+/// The same with how long it is.
 pub(crate) fn get_sized(
     connection: &Connection,
     key: &Key,
 ) -> rusqlite::Result<Option<(usize, Result<Versioned, StoreError>)>> {
     connection
         .prepare_cached(GET)?
-        .query_row(params![key.partition, key.sort], |row| Ok((data_bytes(row)?, read(row)?)))
+        .query_row(params![key.partition, key.sort], |row| Ok((document_bytes(row)?, read(row)?)))
         .optional()
 }
 
-/// The size of a record that [`read`] reads.
-pub(crate) fn data_bytes(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
-    Ok(row.get_ref(0)?.as_blob()?.len())
+/// How long a record that [`read`] reads is.
+pub(crate) fn document_bytes(row: &rusqlite::Row<'_>) -> rusqlite::Result<usize> {
+    Ok(compact::document_bytes(row.get_ref(0)?.as_blob()?))
 }

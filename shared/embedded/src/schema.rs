@@ -206,6 +206,8 @@ pub(crate) const MIGRATIONS: &[&str] = &[
     "DROP TRIGGER backlog_insert;
      DROP TRIGGER counted_insert;
      DROP TRIGGER stored_insert;",
+    // Records may be compressed (`compact`), which an earlier release cannot read. Those that are not stay as they are.
+    "",
 ];
 
 /// The version of the schema that this release writes.

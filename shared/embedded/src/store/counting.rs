@@ -96,7 +96,7 @@ impl CountJob {
         let record = Record::Url(url);
         let row = Row::of(&record);
         row.put(connection)?;
-        self.written = Some((row.data_bytes(), Versioned { record, version: version + 1 }));
+        self.written = Some((row.document_bytes(), Versioned { record, version: version + 1 }));
         Ok(counted)
     }
 }

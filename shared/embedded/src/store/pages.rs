@@ -147,7 +147,7 @@ fn page(
             return Ok(Page { items, next: last });
         }
         last = Some(cursor(row)?);
-        bytes += rows::data_bytes(row)?;
+        bytes += rows::document_bytes(row)?;
         let found = rows::read(row)??;
         if is_wanted(&found) {
             items.push(found);

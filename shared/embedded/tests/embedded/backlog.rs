@@ -16,7 +16,7 @@ use holdfast_core::ports::{
     AttemptRequest, AttemptResponse, AttemptResult, Backlog, BodyKey, Clock, Expect, Inbox, QueueName,
     Refused, Sender, Settlement, Store, Waiting, Write,
 };
-use holdfast_core::records::{DeliveryRecord, NewDelivery, Record, Subscription};
+use holdfast_core::records::{DeliveryRecord, Key, NewDelivery, Record, Subscription};
 use holdfast_core::rules::delivery::DeliveryState;
 use holdfast_core::rules::health::OperatorAction;
 use holdfast_core::rules::quota::{QuotaPatch, Quotas};
@@ -119,26 +119,45 @@ impl Host {
     #[track_caller]
     fn waiting(&self) -> Waiting {
         let counted = counters(&self.file);
-        assert_eq!(counted, recount(&self.file));
+        assert_eq!(counted, self.recount());
         assert!(counted.values().all(|bytes| *bytes > 0), "a URL without a backlog has no row");
         let waiting = block_on(self.embedded.backlog.of(&self.tenant)).unwrap().unwrap();
         assert_eq!(waiting.bytes, counted.values().sum::<u64>());
         waiting
     }
 
+    /// All that have a record, in the order in which they got it.
     fn deliveries(&self) -> Vec<DeliveryRecord> {
         let connection = rusqlite::Connection::open(&self.file).unwrap();
-        let mut deliveries = Vec::new();
-        let mut statement = connection.prepare("SELECT data FROM records ORDER BY id").unwrap();
-        let mut rows = statement.query([]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let data: Vec<u8> = row.get(0).unwrap();
-            let key = || unreachable!("no record is newer");
-            if let Record::Delivery(delivery) = Record::decode(key, &data).unwrap() {
-                deliveries.push(delivery);
+        let mut statement = connection
+            .prepare("SELECT partition, sort FROM records WHERE partition LIKE 'deliveries#%' ORDER BY id")
+            .unwrap();
+        let keys =
+            statement.query_map([], |row| Ok(Key { partition: row.get(0)?, sort: row.get(1)? })).unwrap();
+        let of_delivery = |key: rusqlite::Result<Key>| {
+            let found = block_on(self.embedded.store.get(&[key.unwrap()])).unwrap().remove(0);
+            match found.unwrap().record {
+                Record::Delivery(delivery) => Some(delivery),
+                _ => None,
+            }
+        };
+        keys.filter_map(of_delivery).collect()
+    }
+
+    /// The bytes of the bodies that wait, by the list of their URL.
+    fn recount(&self) -> ByUrl {
+        let mut by_url = ByUrl::new();
+        let is_waiting = |delivery: &DeliveryRecord| delivery.progress.state.is_live();
+        for delivery in self.deliveries().into_iter().filter(is_waiting) {
+            let body =
+                block_on(self.embedded.store.get_bodies(&[BodyKey::of(&delivery.key)])).unwrap().remove(0);
+            let list = DeliveryRecord::url_list(&delivery.key.tenant, &delivery.url_id);
+            // A body that is gone has no bytes.
+            if let Some(body) = body {
+                *by_url.entry(list).or_default() += body.len() as u64;
             }
         }
-        deliveries
+        by_url
     }
 
     fn states(&self) -> Vec<DeliveryState> {
@@ -148,25 +167,12 @@ impl Host {
 
 type ByUrl = BTreeMap<String, u64>;
 
-fn query(file: &Path, sql: &str) -> ByUrl {
+fn counters(file: &Path) -> ByUrl {
     let connection = rusqlite::Connection::open(file).unwrap();
-    let mut statement = connection.prepare(sql).unwrap();
+    let mut statement = connection.prepare("SELECT list, bytes FROM backlog").unwrap();
     let rows =
         statement.query_map([], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))).unwrap();
     rows.collect::<Result<_, _>>().unwrap()
-}
-
-fn counters(file: &Path) -> ByUrl {
-    query(file, "SELECT list, bytes FROM backlog")
-}
-
-fn recount(file: &Path) -> ByUrl {
-    query(
-        file,
-        "SELECT 'list#' || tenant || '#' || (CAST(data AS TEXT) ->> '$.url_id'), sum(length(body)) FROM records
-         JOIN bodies ON partition = 'deliveries#' || tenant || '#' || event_key
-         WHERE CAST(data AS TEXT) ->> '$.progress.state' IN ('waiting', 'parked') GROUP BY 1",
-    )
 }
 
 const NOTHING: Waiting = Waiting { bytes: 0, largest: None };
