@@ -111,7 +111,7 @@ pub(crate) async fn replay_url(admin: Admin, id: PathId, body: RequestBody) -> R
     let url_id = id.url()?;
     let now = admin.engine.clock().now();
     let (wanted, _held) = body.parse(move |body| parse_request(body, url_id, now)).await?;
-    admit_change(&admin.engine, &admin.tenant, &wanted.url_id)?;
+    admit_change(&admin.engine, &admin.tenant, &wanted.url_id, None)?;
     let replay = admin.engine.replay_url(&admin.tenant, wanted, &admin.by).await.map_err(|error| match error {
         ReplayUrlError::UnknownUrl => Problem::not_found("URL"),
         ReplayUrlError::Running(id) => Problem::conflict(format!(

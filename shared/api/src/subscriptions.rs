@@ -1,5 +1,7 @@
 //! `/v1/subscriptions`
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::response::Response;
 use holdfast_core::engine::{PingError, RotateError, SubscribeError, UpdateError};
@@ -14,6 +16,7 @@ use crate::body::RequestBody;
 use crate::deliveries::AttemptResultJson;
 use crate::params::Params;
 use crate::path::PathId;
+use crate::problem::whole_secs;
 use crate::response::{self, Time};
 use crate::subscription_request::{parse_create, parse_patch, parse_ping};
 
@@ -59,11 +62,16 @@ impl<'a> SubscriptionJson<'a> {
 /// A tenant that changes its subscriptions all the time would fill the disk with the list of its changes. Those that are created or changed
 /// count; to delete one is always possible.
 fn admit_change(admin: &Admin) -> Result<(), Problem> {
-    admin.engine.take_subscription_change(&admin.tenant).map_err(|wait| {
-        let detail =
-            "Not changed: this tenant creates and changes subscriptions too often; 10 a second are possible in the long run. Try again later.";
-        Problem::too_many(wait, detail)
-    })
+    admin.engine.take_change(&admin.tenant, 0).map_err(changed_too_often)
+}
+
+/// For changes of all subscriptions and URLs of a tenant together.
+pub(crate) fn changed_too_often(wait: Duration) -> Problem {
+    let secs = whole_secs(wait);
+    let detail = format!(
+        "Not changed: this tenant changes its subscriptions and URLs too often; 10 changes a second are possible in the long run. Try again after {secs} s."
+    );
+    Problem::too_many(wait, detail)
 }
 
 pub(crate) async fn create(admin: Admin, body: RequestBody) -> Result<Response, Problem> {

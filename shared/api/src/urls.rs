@@ -2,7 +2,7 @@
 
 use axum::response::Response;
 use holdfast_core::engine::{
-    ChangeUrlStateError, Engine, TroubleSort, UrlDetails, UrlFilter, UrlStateChange, UrlView,
+    ChangeUrlStateError, ChangedTooOften, Engine, TroubleSort, UrlDetails, UrlFilter, UrlStateChange, UrlView,
 };
 use holdfast_core::ids::{JobId, Tenant, UrlId};
 use holdfast_core::ports::Order;
@@ -20,6 +20,7 @@ use crate::params::Params;
 use crate::path::PathId;
 use crate::problem::whole_secs;
 use crate::response::{self, Time};
+use crate::subscriptions::changed_too_often;
 
 const MAX_REASON_CHARS: usize = 1_024;
 
@@ -240,7 +241,7 @@ async fn change_state(
 ) -> Result<Response, Problem> {
     let id = id.url()?;
     let ((reason, replay_expired), _held) = body.parse(move |body| parse_request(body, action)).await?;
-    admit_change(engine, tenant, &id)?;
+    admit_change(engine, tenant, &id, reason.as_deref())?;
     let changed = engine.change_url_state(tenant, &id, action, reason.as_deref(), replay_expired, by).await;
     let UrlStateChange { url, released, expired, more, replay } = changed.map_err(|error| match error {
         ChangeUrlStateError::Unknown => Problem::not_found("URL"),
@@ -255,13 +256,21 @@ async fn change_state(
 }
 
 /// A URL is changed by hand, and replayed in bulk, no more often than people do.
-pub(crate) fn admit_change(engine: &Engine, tenant: &Tenant, id: &UrlId) -> Result<(), Problem> {
-    engine.take_url_change(tenant, id).map_err(|wait| {
-        let secs = whole_secs(wait);
-        let detail = format!(
-            "Not changed: this URL was changed or replayed 10 times within the last minute; try again after {secs} s."
-        );
-        Problem::too_many(wait, detail)
+pub(crate) fn admit_change(
+    engine: &Engine,
+    tenant: &Tenant,
+    id: &UrlId,
+    reason: Option<&str>,
+) -> Result<(), Problem> {
+    engine.take_url_change(tenant, id, reason).map_err(|too_often| match too_often {
+        ChangedTooOften::Url(wait) => {
+            let secs = whole_secs(wait);
+            let detail = format!(
+                "Not changed: this URL was changed or replayed 10 times within the last minute; try again after {secs} s."
+            );
+            Problem::too_many(wait, detail)
+        }
+        ChangedTooOften::Tenant(wait) => changed_too_often(wait),
     })
 }
 

@@ -221,6 +221,45 @@ async fn bytes_that_are_stored_answer_429_though_all_was_delivered() {
     assert!(refused.detail().contains("the quota stored_bytes of this tenant is"), "{}", refused.detail());
 }
 
+/// Each replay stores its attempts, so deliveries that were replayed again and again took any number of bytes.
+#[tokio::test]
+async fn bytes_that_are_stored_refuse_replays() {
+    let world = World::new();
+    world.subscribe("a").await;
+    world.post("/v1/events", EVENT).await.json(202);
+    world.work().await;
+    let listed = world.get("/v1/deliveries").await.json(200);
+    let delivery = &listed["items"][0];
+    let replay = format!("/v1/deliveries/{}/replay", delivery["id"].as_str().unwrap());
+    set(&world, json!({"stored_bytes": 1})).await;
+    let refused = world.post(&replay, "").await;
+    refused.problem(429);
+    assert_eq!(refused.header("retry-after"), "60");
+    let path = format!("/v1/urls/{}/replay", delivery["url_id"].as_str().unwrap());
+    let all = json!({"states": ["delivered"]}).to_string();
+    world.post(&path, all).await.json(202);
+    world.work().await;
+    assert_eq!(world.receiver.requests_to("a").len(), 1, "it waits until there is room");
+    set(&world, json!({"stored_bytes": null})).await;
+    world.clock.advance(Duration::from_secs(60));
+    world.work().await;
+    assert_eq!(world.receiver.requests_to("a").len(), 2);
+}
+
+/// An id that was given a day before was no repeat, and no quota on bytes was asked.
+#[tokio::test]
+async fn an_id_that_is_forgotten_is_a_new_event_for_the_quotas() {
+    let world = World::new();
+    world.subscribe("a").await;
+    let event = json!({"id": "one", "type": "a", "data": 1}).to_string();
+    world.post("/v1/events", event.clone()).await.json(202);
+    world.work().await;
+    set(&world, json!({"stored_bytes": 1})).await;
+    assert_eq!(world.post("/v1/events", event.clone()).await.json(202)["duplicate"], true);
+    world.clock.advance(Duration::from_secs(24 * 3_600));
+    world.post("/v1/events", event).await.problem(429);
+}
+
 #[tokio::test]
 async fn a_host_that_does_not_count_refuses_the_quota_on_bytes() {
     let world = World::new().without_backlog();

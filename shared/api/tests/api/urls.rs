@@ -136,6 +136,23 @@ async fn a_url_is_changed_ten_times_at_once_and_then_every_six_seconds() {
     world.post(&format!("{url}/enable"), "").await.problem(429);
 }
 
+/// A tenant with thousands of URLs changed each of them again and again, and filled the disk with entries of the audit list.
+#[tokio::test]
+async fn the_changes_of_all_urls_of_a_tenant_count_together() {
+    let world = World::new();
+    let url = format!("/v1/urls/{}", world.subscribe("a").await["url_id"].as_str().unwrap());
+    let reason = json!({"reason": "x".repeat(1_024)}).to_string();
+    while world.engine.take_change(&"default".into(), 0).is_ok() {}
+    world.clock.advance(std::time::Duration::from_millis(100));
+    let refused = world.post(&format!("{url}/freeze"), reason.clone()).await;
+    refused.problem(429);
+    assert!(refused.detail().contains("subscriptions and URLs too often"), "{}", refused.detail());
+    world.post(&format!("{url}/freeze"), "").await.expect(StatusCode::OK);
+    world.post(&format!("{url}/enable"), "").await.problem(429);
+    world.clock.advance(std::time::Duration::from_millis(500));
+    world.post(&format!("{url}/enable"), reason).await.expect(StatusCode::OK);
+}
+
 #[tokio::test]
 async fn a_failing_url_says_why_since_when_and_what_waits() {
     let world = World::new();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// So many are remembered before the first search for those that need not be.
+/// So many come at least before those that need not be remembered are looked for.
 const MIN_PRUNED: usize = 1_024;
 /// And so many at the most: what further ones do is not counted, so that they are not refused for what others do.
 const MAX_REMEMBERED: usize = 100_000;
@@ -11,12 +11,15 @@ const MAX_REMEMBERED: usize = 100_000;
 /// How much each of them may still do.
 pub(super) struct Lately<K, P> {
     paces: HashMap<K, P>,
-    prune_at: usize,
+    /// How many others came since those that need not be remembered were looked for.
+    came: usize,
+    /// How many of them come before that is done again.
+    prune_after: usize,
 }
 
 impl<K, P> Default for Lately<K, P> {
     fn default() -> Lately<K, P> {
-        Lately { paces: HashMap::new(), prune_at: 0 }
+        Lately { paces: HashMap::new(), came: 0, prune_after: MIN_PRUNED }
     }
 }
 
@@ -29,10 +32,11 @@ impl<K: Eq + Hash, P> Lately<K, P> {
         new: impl FnOnce() -> P,
     ) -> Option<&mut P> {
         if !self.paces.contains_key(&key) {
-            if self.paces.len() >= self.prune_at.max(MIN_PRUNED) {
+            self.came += 1;
+            if self.came > self.prune_after {
                 self.paces.retain(|_, pace| !is_fresh(pace));
-                // Not before there are twice as many, so that pruning stays cheap when none can be forgotten.
-                self.prune_at = (self.paces.len() * 2).min(MAX_REMEMBERED);
+                // As many as are left, so that it stays cheap when none can be forgotten.
+                (self.came, self.prune_after) = (1, self.paces.len().max(MIN_PRUNED));
             }
             if self.paces.len() >= MAX_REMEMBERED {
                 return None;
@@ -51,7 +55,7 @@ mod tests {
         let mut lately = Lately::<u64, u64>::default();
         for n in 0..MIN_PRUNED as u64 * 4 {
             lately.pace(n, |since| n - since > 100, || n).unwrap();
-            assert!(lately.paces.len() <= MIN_PRUNED, "{}", lately.paces.len());
+            assert!(lately.paces.len() <= MIN_PRUNED + 101, "{}", lately.paces.len());
         }
         assert!(lately.paces.contains_key(&(MIN_PRUNED as u64 * 4 - 50)));
     }
@@ -62,7 +66,15 @@ mod tests {
         for n in 0..MAX_REMEMBERED {
             *lately.pace(n, |_| false, || 0).unwrap() += 1;
         }
-        assert_eq!(lately.pace(MAX_REMEMBERED, |_| false, || 0), None);
+        let asked = std::cell::Cell::new(0);
+        let is_fresh = |_: &usize| {
+            asked.set(asked.get() + 1);
+            false
+        };
+        for n in 0..MAX_REMEMBERED {
+            assert_eq!(lately.pace(MAX_REMEMBERED + n, is_fresh, || 0), None);
+        }
+        assert!(asked.get() <= 2 * MAX_REMEMBERED, "not all of them for each that comes: {}", asked.get());
         assert_eq!(lately.pace(7, |_| false, || 0), Some(&mut 1));
     }
 }

@@ -47,6 +47,7 @@
 
 mod accept;
 mod audit;
+mod changes;
 mod counters;
 mod deliver;
 mod error;
@@ -90,18 +91,18 @@ pub use subscriptions::{
     TooLarge, TooManyUrls, TriedEvent, TriedSubscription, UpdateError,
 };
 pub use tenants::{SetQuotasError, TenantView};
-pub use urls::{ChangeUrlStateError, UrlStateChange};
+pub use urls::{ChangeUrlStateError, ChangedTooOften, UrlStateChange};
 
 use crate::ids::Tenant;
 use crate::ports::{Backlog, Clock, Entropy, Feed, Queue, Sender, Store};
 use crate::time::Timestamp;
 use accept::{Crowd, QuotaStates, SubscriptionCache};
+use changes::TenantChanges;
 use counters::{AtomicCounters, TenantTotals};
 use deliver::{BodyCache, GivenBackLog, Outage, PacedLog};
 use error::Result;
 use inspect::Activity;
 use repository::{Change, ConflictRetries, Loaded, Repository};
-use subscriptions::SubscriptionChanges;
 use urls::HandChanges;
 
 pub struct Ports {
@@ -123,7 +124,7 @@ pub struct Engine {
     quotas: QuotaStates,
     crowd: Crowd,
     hand_changes: HandChanges,
-    subscription_changes: SubscriptionChanges,
+    tenant_changes: TenantChanges,
     bodies: BodyCache,
     outage: Outage,
     shortage_log: PacedLog,
@@ -153,7 +154,7 @@ impl Engine {
             quotas: QuotaStates::default(),
             crowd: Crowd::default(),
             hand_changes: HandChanges::default(),
-            subscription_changes: SubscriptionChanges::default(),
+            tenant_changes: TenantChanges::default(),
             bodies: BodyCache::default(),
             outage: Outage::default(),
             shortage_log: PacedLog::default(),

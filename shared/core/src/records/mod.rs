@@ -255,7 +255,8 @@ impl Record {
             | Record::Subject(_)
             | Record::Delivery(_)
             | Record::Logged(_)
-            | Record::Attempt(_) => (encoded_bytes + INDEX_BYTES) as u64,
+            | Record::Attempt(_)
+            | Record::Replay(_) => (encoded_bytes + INDEX_BYTES) as u64,
             _ => 0,
         }
     }

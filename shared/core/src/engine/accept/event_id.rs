@@ -9,7 +9,7 @@ use crate::engine::repository::typed;
 use crate::engine::{Engine, Loaded, Result};
 use crate::ids::{EventKey, Tenant, new_event_id};
 use crate::ports::{Expect, Versioned};
-use crate::records::{EventRecord, IdPhase};
+use crate::records::{EventRecord, IdPhase, Record};
 use crate::rules::matching::SubscriptionIndex;
 use crate::time::Timestamp;
 
@@ -24,6 +24,11 @@ enum KnownId {
     Done(EventRecord),
     /// The request that was accepting it died. It is finished with the acceptance time that it had.
     Unfinished(EventRecord, Expect),
+}
+
+/// It was accepted so long ago that another event may have its id.
+fn is_forgotten(event: &EventRecord, now: Timestamp) -> bool {
+    now.since(event.accepted_at) >= ID_REMEMBERED
 }
 
 /// Where the acceptance of an event begins.
@@ -114,6 +119,12 @@ impl Engine {
         Ok(self.known_id(found.flatten())?.is_none())
     }
 
+    /// Whether this id was found and a post of it is a repeat.
+    pub(super) fn is_remembered(&self, found: &Option<Versioned>) -> bool {
+        let record = found.as_ref().map(|found| &found.record);
+        matches!(record, Some(Record::Event(event)) if !is_forgotten(event, self.ports.clock.now()))
+    }
+
     /// `None`: another request is accepting it.
     fn known_id(&self, found: Option<Versioned>) -> Result<Option<KnownId>> {
         let Some(Loaded { record, version }) = typed::<EventRecord>(found)? else {
@@ -122,7 +133,7 @@ impl Engine {
         let now = self.ports.clock.both();
         let being_accepted = matches!(record.phase, IdPhase::Pending { lease_until_real }
             if lease_until_real > now.real && !self.is_of_earlier_process(lease_until_real));
-        if !being_accepted && now.schedule.since(record.accepted_at) >= ID_REMEMBERED {
+        if !being_accepted && is_forgotten(&record, now.schedule) {
             return Ok(Some(KnownId::Unused(Expect::Version(version))));
         }
         Ok(match record.phase {

@@ -232,7 +232,7 @@ impl Engine {
     /// accepted, though some may still be delivered. Over a quota, nothing is written.
     pub async fn post(&self, tenant: &Tenant, events: &[NewEvent]) -> Result<Posted, PostError> {
         let known = self.read_before_accepting(tenant, events).await?;
-        let is_repeat = known.ids.len() == events.len() && known.ids.iter().all(Option::is_some);
+        let is_repeat = known.ids.len() == events.len() && known.ids.iter().all(|id| self.is_remembered(id));
         let warnings = self.admit(&known.tenant, events.len() as u64, is_repeat).await?;
         match self.accept_known(tenant, events, known).await {
             Ok(accepted) => Ok(Posted { accepted, warnings }),

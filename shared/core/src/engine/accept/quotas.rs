@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::PostError;
-use crate::engine::{Engine, Result, Unavailable};
+use crate::engine::{Engine, Result};
 use crate::ids::{Tenant, UrlId};
 use crate::records::TenantVersion;
 use crate::rules::bucket::Bucket;
@@ -258,7 +258,7 @@ impl Engine {
             _ => None,
         };
         let stored_bytes = match quotas.stored_bytes {
-            Some(limit) if !is_repeat => Some(self.check_stored(tenant, limit).await?),
+            Some(limit) if !is_repeat => Some(self.check_stored(tenant, limit).await??),
             _ => None,
         };
         if let Some(limit) = quotas.events_per_second {
@@ -269,9 +269,9 @@ impl Engine {
     }
 
     /// The bytes that are stored, if that is less than the quota.
-    async fn check_stored(&self, tenant: &Tenant, limit: u64) -> Result<u64, PostError> {
-        let bytes = self.ports.backlog.stored_bytes(tenant).await.map_err(Unavailable::from)?.unwrap_or(0);
-        if bytes < limit { Ok(bytes) } else { Err(OverQuota::Stored { limit, bytes }.into()) }
+    async fn check_stored(&self, tenant: &Tenant, limit: u64) -> Result<Result<u64, OverQuota>> {
+        let bytes = self.ports.backlog.stored_bytes(tenant).await?.unwrap_or(0);
+        Ok(if bytes < limit { Ok(bytes) } else { Err(OverQuota::Stored { limit, bytes }) })
     }
 
     /// The bytes that wait, if that is less than the quota.
@@ -350,10 +350,15 @@ impl Engine {
         Ok(self.quotas.take_ahead(tenant, limit, events, self.ports.clock.now_real()))
     }
 
-    /// Takes one delivery that is sent again from the rate of its tenant.
+    /// Takes one delivery that is sent again from the quotas of its tenant: its attempts are stored.
     pub(in crate::engine) async fn take_replay(&self, tenant: &Tenant) -> Result<Result<(), OverQuota>> {
-        let known = self.repository.get_tenant_version(tenant).await?.record;
-        let Some(limit) = known.quotas.events_per_second else { return Ok(Ok(())) };
+        let quotas = self.repository.get_tenant_version(tenant).await?.record.quotas;
+        if let Some(limit) = quotas.stored_bytes
+            && let Err(refused) = self.check_stored(tenant, limit).await?
+        {
+            return Ok(Err(refused));
+        }
+        let Some(limit) = quotas.events_per_second else { return Ok(Ok(())) };
         let taken = self.quotas.take(tenant, limit, 1, self.ports.clock.now_real());
         Ok(taken.map_err(|retry_after| OverQuota::Rate { limit, retry_after }))
     }
@@ -364,8 +369,13 @@ impl Engine {
         tenant: &Tenant,
         wanted: u32,
     ) -> Result<Result<u32, Duration>> {
-        let known = self.repository.get_tenant_version(tenant).await?.record;
-        let Some(limit) = known.quotas.events_per_second else { return Ok(Ok(wanted)) };
+        let quotas = self.repository.get_tenant_version(tenant).await?.record.quotas;
+        if let Some(limit) = quotas.stored_bytes
+            && let Err(refused) = self.check_stored(tenant, limit).await?
+        {
+            return Ok(Err(refused.retry_after()));
+        }
+        let Some(limit) = quotas.events_per_second else { return Ok(Ok(wanted)) };
         let now = self.ports.clock.now_real();
         let take = |bucket: &mut Bucket| bucket.take_some(u64::from(wanted), now);
         let taken = self.quotas.with_bucket(tenant, limit, now, take);

@@ -1,6 +1,5 @@
 //! Creates and changes subscriptions, and moves their deliveries along.
 
-mod changes;
 mod create;
 mod delete;
 mod of_url;
@@ -10,7 +9,6 @@ mod rotate_secret;
 mod try_event;
 mod update;
 
-pub(super) use changes::SubscriptionChanges;
 pub(super) use create::new_url;
 pub use create::{NewSubscription, SubscribeError, TooLarge, TooManyUrls};
 pub(super) use ping::PINGS;

@@ -12,6 +12,14 @@ use crate::ids::{Tenant, UrlId};
 use crate::rules::announcements::{AnnouncementPace, MAX_AT_ONCE};
 use crate::time::Timestamp;
 
+/// What is changed too often, and how long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChangedTooOften {
+    Url(Duration),
+    /// All of its URLs and subscriptions together.
+    Tenant(Duration),
+}
+
 /// The URLs that were changed lately. They have the pace at which changes are announced.
 #[derive(Default)]
 pub(in crate::engine) struct HandChanges(Mutex<Lately<(Tenant, UrlId), AnnouncementPace>>);
@@ -32,9 +40,17 @@ impl HandChanges {
 }
 
 impl Engine {
-    /// Counts a change of this URL by hand, or says how long to wait: ten pass at once, and then one every six seconds.
-    pub fn take_url_change(&self, tenant: &Tenant, url_id: &UrlId) -> Result<(), Duration> {
-        self.hand_changes.take(tenant, url_id, self.ports.clock.now_real())
+    /// Counts a change of this URL by hand, or says how long to wait: ten pass at once, and then one every six seconds. It counts among the
+    /// changes of its tenant, too.
+    pub fn take_url_change(
+        &self,
+        tenant: &Tenant,
+        url_id: &UrlId,
+        reason: Option<&str>,
+    ) -> Result<(), ChangedTooOften> {
+        let now = self.ports.clock.now_real();
+        self.hand_changes.take(tenant, url_id, now).map_err(ChangedTooOften::Url)?;
+        self.take_change(tenant, reason.map_or(0, str::len)).map_err(ChangedTooOften::Tenant)
     }
 }
 

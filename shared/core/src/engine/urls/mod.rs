@@ -10,4 +10,5 @@ mod restore;
 
 pub(super) use change_state::MAX_PARKED_COUNTED;
 pub use change_state::{ChangeUrlStateError, UrlStateChange};
+pub use hand_changes::ChangedTooOften;
 pub(super) use hand_changes::HandChanges;
