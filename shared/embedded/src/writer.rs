@@ -13,12 +13,11 @@ use crate::database::Database;
 use crate::error::{Failure, OpenError};
 use crate::lane::Lane;
 
-/// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long. Sooner if the
-/// commit has jobs of several tenants, because some of them may be waiting for a tenant with many.
+/// How many jobs share a commit at most, and after how long no more are added: what comes next must not wait for long.
 const MAX_JOBS_PER_COMMIT: usize = 1024;
-const MAX_COMMIT_TIME: Duration = Duration::from_millis(20);
-const MAX_SHARED_COMMIT_TIME: Duration = Duration::from_millis(5);
-/// How much the jobs of a shared commit may cost: 2 MB, which take a few milliseconds to flush.
+const MAX_COMMIT_TIME: Duration = Duration::from_millis(5);
+/// How much the jobs of a commit may cost if they are of several tenants, because some of them may be waiting for a tenant with many: 2 MB,
+/// which take a few milliseconds to flush.
 const MAX_SHARED_COMMIT_COST: u64 = 512;
 /// How long what follows a commit may take, and how long if jobs are waiting.
 const MAX_FOLLOW_UP_TIME: Duration = Duration::from_millis(10);
@@ -266,10 +265,9 @@ struct Size {
 
 /// Whether a commit that has taken so long may have another job.
 fn has_time(commit: &Size, took: Duration) -> bool {
-    let limit = if commit.is_shared { MAX_SHARED_COMMIT_TIME } else { MAX_COMMIT_TIME };
     commit.jobs < MAX_JOBS_PER_COMMIT
         && !(commit.is_shared && commit.cost >= MAX_SHARED_COMMIT_COST)
-        && took < limit
+        && took < MAX_COMMIT_TIME
 }
 
 /// Makes and commits the next jobs: at least one, and more while there is time.
