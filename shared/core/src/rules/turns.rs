@@ -3,7 +3,7 @@
 //! Each tenant has a clock that advances by the cost of what it gets, and the tenant that is done first by its clock is next. So tenants that
 //! want more than there is get the same share, however small or large the pieces are in which they ask. A tenant that comes back after
 //! others were served is set a little behind them, by at most [`HEAD_START`]: a small request goes before all backlogs, however many there
-//! are. What a tenant had before counts, so that it gains nothing by asking often or by stopping in between.
+//! are. What a tenant had while others were in line counts, so that it gains nothing by asking often or by stopping in between.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
@@ -90,8 +90,13 @@ impl<K: Clone + Eq + Hash, T> Turns<K, T> {
         let (one, cost) = found.line.pop_front()?;
         // One that might not have a turn for a while has lost it: others need not wait until it has caught up.
         found.done = place.0.max(self.now.saturating_sub(HEAD_START).saturating_add(cost));
-        self.now = self.now.max(found.done);
+        let done = found.done;
+        self.now = self.now.max(done);
         self.place(&tenant);
+        if self.order.is_empty() {
+            // What it got before this was kept from no other tenant, so only this puts it behind those that come now.
+            self.now = self.now.max(done.saturating_add(HEAD_START.saturating_sub(cost)));
+        }
         self.forget_idle();
         Some((tenant, one))
     }
