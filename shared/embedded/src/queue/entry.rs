@@ -82,6 +82,7 @@ pub(super) enum State {
     Ready,
     /// Received and counted in its group, until then.
     InFlight {
+        since: Timestamp,
         until: Timestamp,
     },
     /// Invisible, but not counted in its group.

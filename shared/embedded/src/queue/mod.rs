@@ -4,6 +4,7 @@ mod jobs;
 mod mirror;
 mod mirrors;
 mod share;
+mod slow;
 mod ticket;
 
 use std::collections::HashMap;
@@ -339,6 +340,7 @@ impl Inbox for EmbeddedQueue {
         {
             let mut mirror = self.mirrors.lock(queue);
             for (index, (receipt, settlement)) in settlements.into_iter().enumerate() {
+                mirror.note_held(&receipt, now);
                 match settlement {
                     Settlement::Delete => {
                         if let Some((id, tenant)) = mirror.delete(&receipt) {

@@ -10,17 +10,18 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// How many of the `wanted` slots a tenant may take that has `in_flight` of them.
+    /// How many of the `wanted` slots a tenant may take that has `in_flight` of them. Those that are kept for tenants with none are not for
+    /// one that `is_slow`.
     ///
     /// A tenant may have as many as it leaves free: of what others have not taken, the half. So tenants that want more than there is have
     /// the same number in the end. Until then, attempts of those that came first may hang, and each next one would have half as many as the one
     /// before it: so the more slots a tenant has, the fewer of all may be taken when it takes another.
-    pub(super) fn grant(self, wanted: usize, in_flight: usize) -> usize {
+    pub(super) fn grant(self, wanted: usize, in_flight: usize, is_slow: bool) -> usize {
         let others = self.in_flight.saturating_sub(in_flight);
         let free = self.total.saturating_sub(self.in_flight);
         let shared = self.total - self.total / FOR_FIRST_SLOTS;
         let half = shared.saturating_sub(others).div_ceil(2).saturating_sub(in_flight);
-        let first = usize::from(in_flight == 0);
+        let first = usize::from(in_flight == 0 && (!is_slow || self.in_flight < shared));
         half.min(self.not_kept(in_flight)).max(first).min(free).min(wanted)
     }
 
@@ -66,7 +67,7 @@ mod tests {
 
     /// A queue of 96 slots, of which 6 are for first ones, in which the tenant has `mine` and others have `others`.
     fn grant(mine: usize, others: usize) -> usize {
-        Slots { total: 96, in_flight: mine + others }.grant(100, mine)
+        Slots { total: 96, in_flight: mine + others }.grant(100, mine, false)
     }
 
     #[test]
@@ -98,7 +99,7 @@ mod tests {
                 while std::mem::take(&mut granted) {
                     for tenant in (0..tenants).map(|n| (n + round) % tenants) {
                         let slots = Slots { total: 1_024, in_flight: mine.iter().sum() };
-                        let more = slots.grant(1, mine[tenant]);
+                        let more = slots.grant(1, mine[tenant], false);
                         mine[tenant] += more;
                         granted |= more > 0;
                     }
@@ -117,7 +118,7 @@ mod tests {
             for tenants in 1..=hanging {
                 let (mut mine, slots) = (0, |in_flight| Slots { total, in_flight });
                 // Each takes what it gets, turn by turn, and no attempt ends.
-                while let granted @ 1.. = slots(in_flight).grant(32, mine) {
+                while let granted @ 1.. = slots(in_flight).grant(32, mine, false) {
                     mine += granted;
                     in_flight += granted;
                 }
@@ -130,7 +131,7 @@ mod tests {
     #[test]
     fn tenants_that_hang_leave_the_next_one_more_than_the_last_of_them_could_take() {
         let mut in_flight = 0;
-        let granted = |in_flight| Slots { total: 1_024, in_flight }.grant(2_000, 0);
+        let granted = |in_flight| Slots { total: 1_024, in_flight }.grant(2_000, 0, false);
         for left in [480, 64, 64, 64, 64, 32, 16, 16, 16, 16] {
             assert_eq!(granted(in_flight), left);
             in_flight += left;
@@ -139,6 +140,18 @@ mod tests {
             assert!(granted(in_flight) >= 4, "tenant {next}");
             in_flight += granted(in_flight);
         }
+    }
+
+    /// More than a thousand tenants whose receivers hang took these slots too, and no other tenant had any attempt.
+    #[test]
+    fn slots_for_tenants_with_none_are_not_for_slow_ones() {
+        let granted = |in_flight, mine, is_slow| Slots { total: 96, in_flight }.grant(100, mine, is_slow);
+        assert_eq!((granted(89, 0, true), granted(89, 0, false)), (1, 1));
+        for in_flight in 90..96 {
+            assert_eq!((granted(in_flight, 0, true), granted(in_flight, 0, false)), (0, 1), "{in_flight}");
+        }
+        // Of a few slots none are kept.
+        assert_eq!(Slots { total: 1, in_flight: 0 }.grant(1, 0, true), 1);
     }
 
     #[test]
@@ -156,13 +169,13 @@ mod tests {
 
     #[test]
     fn no_more_is_granted_than_wanted() {
-        assert_eq!(Slots { total: 96, in_flight: 20 }.grant(3, 0), 3);
+        assert_eq!(Slots { total: 96, in_flight: 20 }.grant(3, 0, false), 3);
     }
 
     #[test]
     fn every_tenant_may_have_one_slot() {
         assert_eq!(grant(0, 95), 1);
         assert_eq!(grant(1, 94), 0);
-        assert_eq!(Slots { total: 1, in_flight: 0 }.grant(1, 0), 1);
+        assert_eq!(Slots { total: 1, in_flight: 0 }.grant(1, 0, false), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Tenants and URLs that have more messages than fit in memory do not hold up others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_core::ids::{JobId, UrlId};
 use holdfast_core::ports::{Delay, Inbox, Outgoing, Queue, QueueName, Receipt, Received, Settlement};
@@ -293,5 +294,35 @@ fn tenants_whose_messages_stay_in_flight_leave_a_slot_for_the_next_one() {
             }
             assert!(in_flight > 0, "{tenant} has no slot");
         }
+    });
+}
+
+/// Tenants whose receivers hang have one attempt each. Together they held every slot, also those that are kept for tenants with none, and took
+/// them again whenever they became free.
+#[test]
+fn many_tenants_that_hang_leave_slots_for_one_that_does_not() {
+    block_on(async {
+        let options = Options { first_concurrency: 64, ..Options::default() };
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Arc::new(VirtualClock::new(START));
+        let embedded = Embedded::open(dir.path(), Arc::clone(&clock) as _, options).unwrap();
+        for tenant in 0..64 {
+            let hanging = (0..5).map(|step| message(&format!("hangs-{tenant}"), tenant, step)).collect();
+            embedded.queue.send(QUEUE, hanging).await.unwrap();
+        }
+        let fill = async || {
+            let mut held = Vec::new();
+            while let Some((_, _, receipts)) = receive(&embedded, 1).await {
+                held.extend(receipts);
+            }
+            held
+        };
+        let held = fill().await;
+        assert_eq!(held.len(), 64, "they are as good as any others at first");
+        clock.advance(Duration::from_secs(5));
+        delete(&embedded, held).await;
+        assert_eq!(fill().await.len(), 60, "the others are not for them any more");
+        embedded.queue.send(QUEUE, vec![message("quick", 99, 0)]).await.unwrap();
+        assert_eq!(receive(&embedded, 1).await.map(|(tenant, ..)| tenant).as_deref(), Some("quick"));
     });
 }

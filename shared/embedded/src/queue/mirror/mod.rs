@@ -13,6 +13,7 @@ use holdfast_core::time::{Now, Timestamp};
 use super::entry::{Entry, Place, State, Taken, Wait};
 use super::group::{Counts, Group, GroupId, Limits};
 use super::share::{HeldBytes, Slots};
+use super::slow::SlowTenants;
 
 /// The part of one queue that is in memory: some messages of every group. The others wait in the file, in the order of their
 /// group, so that no group's messages stand in line behind another's.
@@ -21,6 +22,7 @@ pub(super) struct Mirror {
     entries: HashMap<i64, Entry>,
     groups: HashMap<GroupId, Group>,
     tenants: HashMap<Arc<str>, Counts>,
+    slow: SlowTenants,
     /// The groups that have ready messages and are below their limit in flight.
     serving: Turns<Arc<str>, GroupId>,
     /// The groups with room for messages that are only in the file.
@@ -50,6 +52,7 @@ impl Mirror {
             entries: HashMap::new(),
             groups: HashMap::new(),
             tenants: HashMap::new(),
+            slow: SlowTenants::default(),
             serving: Turns::default(),
             loading: Turns::default(),
             delayed: BTreeSet::new(),
@@ -114,7 +117,7 @@ impl Mirror {
             State::Postponed { until } => {
                 self.invisible.remove(&(until, id));
             }
-            State::InFlight { until } => {
+            State::InFlight { until, .. } => {
                 self.invisible.remove(&(until, id));
                 self.in_flight -= 1;
                 self.in_flight_bytes -= body_bytes;
@@ -131,22 +134,25 @@ impl Mirror {
     }
 
     /// The next group of the tenant whose turn it is, and how many of the `wanted` slots it may take.
-    fn next_group(&mut self, wanted: usize) -> Option<(GroupId, usize)> {
-        let shares = self.shares();
-        let tenants = &self.tenants;
-        let (_, id) = self.serving.next(|tenant| shares.grant(tenants, tenant, 1) > 0)?;
-        let tenant = self.groups.get(&id).map_or("", |group| &*group.tenant);
-        Some((id, shares.grant(tenants, tenant, wanted)))
+    fn next_group(&mut self, now: Timestamp, wanted: usize) -> Option<(GroupId, usize)> {
+        // Taken out, so that what the tenants share can be looked at meanwhile.
+        let mut serving = std::mem::take(&mut self.serving);
+        let shares = self.shares(now);
+        let next = serving.next(|tenant| shares.grant(tenant, 1) > 0);
+        let granted = next.map(|(tenant, id)| (id, shares.grant(&tenant, wanted)));
+        self.serving = serving;
+        granted
     }
 
-    fn can_serve(&self) -> bool {
-        let shares = self.shares();
-        self.serving.any(|tenant| shares.grant(&self.tenants, tenant, 1) > 0)
-    }
-
-    fn shares(&self) -> Shares {
+    fn shares(&self, now: Timestamp) -> Shares<'_> {
         let slots = Slots { total: self.limits.slots, in_flight: self.in_flight };
-        Shares { slots, bytes: (self.in_flight_bytes, self.limits.in_flight_bytes) }
+        let bytes = (self.in_flight_bytes, self.limits.in_flight_bytes);
+        Shares { slots, bytes, tenants: &self.tenants, slow: &self.slow, now }
+    }
+
+    fn can_serve(&self, now: Timestamp) -> bool {
+        let shares = self.shares(now);
+        self.serving.any(|tenant| shares.grant(tenant, 1) > 0)
     }
 
     /// The next messages of the group whose turn it is.
@@ -156,7 +162,7 @@ impl Mirror {
         while max > 0
             && !self.closed
             && taken.received.is_empty()
-            && let Some((id, granted)) = self.next_group(max)
+            && let Some((id, granted)) = self.next_group(now.real, max)
         {
             let Some(group) = self.groups.get_mut(&id) else { continue };
             group.in_turn = false;
@@ -177,7 +183,7 @@ impl Mirror {
                 group.in_flight_bytes += entry.sizes.body;
                 counts.in_flight += 1;
                 counts.in_flight_bytes += entry.sizes.body;
-                hand_out(id, entry, until, &mut taken);
+                hand_out(id, entry, (now.real, until), &mut taken);
                 self.invisible.insert((until, id));
             }
             // A turn counts as one message at least.
@@ -201,6 +207,16 @@ impl Mirror {
         let (id, received) = receipt.0.split_once('.')?;
         let (id, received) = (id.parse().ok()?, received.parse::<u32>().ok()?);
         (self.entries.get(&id)?.received == received).then_some(id)
+    }
+
+    /// Notes how long a message held its slot. Called when it is settled.
+    pub(super) fn note_held(&mut self, receipt: &Receipt, now: Timestamp) {
+        let entry = self.find(receipt).and_then(|id| self.entries.get(&id));
+        if let Some(Entry { state: State::InFlight { since, .. }, group, .. }) = entry
+            && let Some(group) = self.groups.get(group)
+        {
+            self.slow.note(&group.tenant, now.since(*since), now);
+        }
     }
 
     /// Returns the row to delete, and whose message it is.
@@ -305,7 +321,7 @@ impl Mirror {
         let real = self.invisible.first().map(|(until, _)| until.since(now.real));
         match (schedule, real) {
             _ if self.closed => Wait::News,
-            _ if self.can_serve() => Wait::Over,
+            _ if self.can_serve(now.real) => Wait::Over,
             (None, None) => Wait::News,
             _ => Wait::Until {
                 schedule: schedule.unwrap_or(Duration::MAX),
@@ -332,24 +348,29 @@ impl Mirror {
 }
 
 /// What tenants share.
-struct Shares {
+struct Shares<'a> {
     slots: Slots,
     /// The bytes of bodies in flight, and how many there may be.
     bytes: (u64, u64),
+    tenants: &'a HashMap<Arc<str>, Counts>,
+    slow: &'a SlowTenants,
+    now: Timestamp,
 }
 
-impl Shares {
-    fn grant(&self, counts: &HashMap<Arc<str>, Counts>, tenant: &str, wanted: usize) -> usize {
+impl Shares<'_> {
+    fn grant(&self, tenant: &str, wanted: usize) -> usize {
         let (in_flight, of_tenant) =
-            counts.get(tenant).map_or((0, 0), |counts| (counts.in_flight, counts.in_flight_bytes));
+            self.tenants.get(tenant).map_or((0, 0), |counts| (counts.in_flight, counts.in_flight_bytes));
         let (total, limit) = self.bytes;
-        let has_room = HeldBytes { total, of_tenant }.has_room(limit);
-        if has_room { self.slots.grant(wanted, in_flight) } else { 0 }
+        if !(HeldBytes { total, of_tenant }).has_room(limit) {
+            return 0;
+        }
+        self.slots.grant(wanted, in_flight, self.slow.is_slow(tenant, self.now))
     }
 }
 
-fn hand_out(id: i64, entry: &mut Entry, until: Timestamp, taken: &mut Taken) {
-    entry.state = State::InFlight { until };
+fn hand_out(id: i64, entry: &mut Entry, (since, until): (Timestamp, Timestamp), taken: &mut Taken) {
+    entry.state = State::InFlight { since, until };
     entry.received = entry.received.saturating_add(1);
     // The next opening adds one to the stored count: that covers one receipt, not two.
     if entry.received - entry.stored > 1 {
