@@ -12,7 +12,7 @@ use holdfast_core::engine::Settings;
 use holdfast_core::ports::{Clock, Inbox, Queue, QueueName, Store};
 use holdfast_core::records::{Key, Record};
 use holdfast_core::time::Timestamp;
-use holdfast_embedded::{Embedded, Options};
+use holdfast_embedded::{Embedded, Options, decode_record};
 use holdfast_sim::block_on;
 use holdfast_sim::simulation::{Backend, Broken, Story, VISIBILITY, run_on};
 use rusqlite::{Connection, OpenFlags};
@@ -58,7 +58,7 @@ impl OnFile {
 fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<Record> {
     let (partition, sort): (String, String) = (row.get(0)?, row.get(1)?);
     let data: Vec<u8> = row.get(2)?;
-    Ok(Record::decode(|| Key::new(partition, sort), &data).expect("this release wrote it"))
+    Ok(decode_record(&Key { partition, sort }, &data).expect("this release wrote it"))
 }
 
 impl Backend for OnFile {

@@ -49,6 +49,7 @@ pub use error::OpenError;
 pub use files::{close_file, replace_file};
 pub use options::Options;
 pub use queue::{EmbeddedQueue, TakenBatch};
+pub use rows::decode_record;
 pub use store::EmbeddedStore;
 pub use unreadable::{UnreadableRow, list_unreadable};
 

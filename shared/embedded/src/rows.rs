@@ -222,13 +222,17 @@ pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Result<Versioned
     let key = Key { partition: text(2)?, sort: text(3)? };
     let (version, checksum): (i64, i64) = (row.get(1)?, row.get(4)?);
     let data = row.get_ref(0)?.as_blob()?;
-    let decoded = checksum::check(checksum, &key_bytes(&key), data)
-        .and_then(|()| compact::unpack(&key, data))
-        .and_then(|document| Record::decode(|| key.clone(), &document));
+    let decoded = checksum::check(checksum, &key_bytes(&key), data).and_then(|()| decode_record(&key, data));
     Ok(match decoded {
         Ok(record) => Ok(Versioned { record, version: version.unsigned_abs() }),
         Err(source) => Err(StoreError::Unreadable { key, source }),
     })
+}
+
+/// The record that a row has, also for programs that read the file themselves.
+pub fn decode_record(key: &Key, data: &[u8]) -> Result<Record, Unreadable> {
+    let document = compact::unpack(key, data)?;
+    Record::decode(|| key.clone(), &document)
 }
 
 fn key_bytes(key: &Key) -> [&[u8]; 2] {
